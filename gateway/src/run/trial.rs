@@ -2,6 +2,7 @@
 
 use dpdk_sys_wrapper::{Eal, Port};
 
+use super::opening::Opening;
 use super::pair::{Pair, Queues};
 use super::ports::eal_config;
 use super::{named, span};
@@ -62,7 +63,7 @@ pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
     let mut faults = Vec::new();
     for config in pairs.iter() {
         let _span = span(config).entered();
-        match Pair::open(&eal, config, &machine) {
+        match Opening::default().attempt(&eal, config, &machine) {
             Ok((pair, queues)) => {
                 found.opened.extend(opened(&eal, config, &pair, &queues));
                 match cores::link_rate(config, &cores::speeds(&pair.ports)) {
@@ -76,7 +77,7 @@ pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
                     None => {}
                 }
             }
-            Err(fault) => faults.push(named(config, &format!("{fault:#}"))),
+            Err(fault) => faults.push(named(config, &fault.text)),
         }
     }
     if !faults.is_empty() {

@@ -277,6 +277,64 @@ fn a_pair_that_cannot_be_opened_stops_no_other() {
     );
 }
 
+/// Its interface comes with a cable to the far side, while the other pair forwards.
+#[test]
+fn a_pair_is_opened_as_soon_as_it_can_be() {
+    if !in_a_namespace() {
+        return;
+    }
+    let (folder, listen) = (Folder::new("pairs-late"), free_address());
+    let east = pair("east", "net_null0", "net_null1,no-rx=1");
+    let west = pair("west", "net_null2", &packet_socket(3, "late"));
+    let socket = folder.path("control.sock");
+    let text = gateway(&[east, west], listen, &format!("socket = {socket:?}\n"));
+    let log = folder.path("log");
+    let mut gateway = start(&folder, &text, listen);
+    let said = |part: &str| std::fs::read_to_string(&log).unwrap().matches(part).count();
+    let pid = gateway.child.id();
+    let handles = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    gateway.wait_quietly("a fault", || ask(listen, "/healthz").contains("it is tried again in "));
+    let sent = |pair: &str| {
+        gateway_metric(
+            listen,
+            &format!("lr2_port_transmitted_frames_total{{pair=\"{pair}\",port=\"wan\"}}"),
+        )
+    };
+    gateway.wait_quietly("frames of the east", || sent("east").is_some_and(|sent| sent > 0.0));
+    let before = handles();
+    // The third wait is of four seconds.
+    gateway.wait_quietly("two more tries", || {
+        let health = ask(listen, "/healthz");
+        let next =
+            health.split_once("it is tried again in ").and_then(|(_, it)| it.split_once(" s"));
+        next.is_some_and(|(seconds, _)| {
+            seconds.parse::<u64>().is_ok_and(|it| (3..=4).contains(&it))
+        })
+    });
+    assert_eq!(said("port lan: net_null2"), 1, "the port that can be opened is left alone");
+    let (code, out, errors) = lr2ctl(&socket, &["pairs"]);
+    assert_eq!((code, &*errors), (0, ""));
+    assert!(out.contains("pair west: it does not forward: pair[2].wan.device: "), "{out}");
+    assert!(out.contains("mend it: it is tried again in "), "{out}");
+    assert_eq!((said("ERROR"), said("this pair is tried again")), (1, 1), "once, not at each try");
+    assert_eq!(gateway.metric("lr2_pair_up{pair=\"west\"}"), 0.0);
+    let east = sent("east").unwrap();
+    // A connection that was answered may be open for a moment.
+    gateway.wait_quietly("as few open files as before", || handles() <= before);
+
+    assert!(ip("link add far type veth peer name late"));
+    assert!(ip("link set far up") && ip("link set late up"));
+    gateway.wait_quietly("a good /healthz", || ask(listen, "/healthz").ends_with("\r\n\r\nok\n"));
+    gateway.wait_quietly("frames of the west", || sent("west").is_some_and(|sent| sent > 1_000.0));
+    assert!(sent("east").unwrap() > east);
+    assert_eq!(gateway.metric("lr2_pair_up{pair=\"west\"}"), 1.0);
+    assert_eq!(said("pair{name=\"west\"}: forwarding: role"), 1);
+    kill(Pid::from_raw(gateway.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    let status = gateway.child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", std::fs::read_to_string(&log).unwrap());
+    assert_eq!(said("ERROR"), 1);
+}
+
 #[test]
 fn a_changed_file_names_the_pair() {
     let (folder, listen) = (Folder::new("pairs-reload"), free_address());
