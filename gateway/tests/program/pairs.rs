@@ -113,6 +113,11 @@ fn the_traffic_of_each_pair_stays_in_it() {
     let several = gateway.get("/flows");
     assert!(several.starts_with("HTTP/1.1 300"), "{several}");
     assert!(several.contains("ask one: /pairs/east/flows, /pairs/west/flows"), "{several}");
+    let page = gateway.get("/");
+    assert!(
+        page.starts_with("HTTP/1.1 300") && page.contains("/pairs/east, /pairs/west"),
+        "{page}"
+    );
     assert!(gateway.get("/pairs/north/flows").starts_with("HTTP/1.1 404"));
     assert!(gateway.get("/pairs/west/metrics").contains("{pair=\"west\""));
     assert!(!gateway.get("/pairs/west/metrics").contains("{pair=\"east\""));
@@ -124,6 +129,7 @@ fn the_traffic_of_each_pair_stays_in_it() {
         (&["--pair", "west", "ports"], ["net_pcap2", "net_pcap3"]),
         (&["log-level", "info"], ["the log level is info", ""]),
         (&["--pair", "east", "config"], ["net_pcap1", "lab_unkeyed = true"]),
+        (&["--pair", "west", "top", "--once"], ["pair west, node ", "net_pcap3"]),
     ] {
         let (code, out, errors) = lr2ctl(&socket, args);
         assert_eq!((code, &*errors), (0, ""), "{args:?}");
@@ -134,6 +140,7 @@ fn the_traffic_of_each_pair_stays_in_it() {
         (&["unprotect", "10.2.0.1", "17"], "--pair NAME chooses one"),
         (&["--pair", "west", "unprotect", "10.2.0.1", "17"], "there is no flow to queue pair 0x11"),
         (&["--json", "flows"], "/pairs/west/flows"),
+        (&["top", "--once"], "--pair NAME chooses one"),
         (&["--pair", "north", "status"], "there is no /pairs/north/status"),
     ] {
         let (code, out, errors) = lr2ctl(&socket, args);
