@@ -29,6 +29,12 @@ impl Clock {
         // 2^64 ns are 584 years.
         Time::from_nanos(ns as u64)
     }
+
+    /// Ticks of the counter in a second, as they were measured when the EAL started.
+    pub fn hertz(&self) -> u64 {
+        let ticks = (1_000_000_000_u128 << 32) / u128::from(self.ns_per_tick.max(1));
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
 }
 
 #[inline]
@@ -82,4 +88,18 @@ fn both() -> (u64, Instant) {
         }
     }
     (best.1 + best.0 / 2, best.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frequency_is_that_of_the_ticks() {
+        for hertz in [1_000_000_000_u64, 2_596_128_000, 4_000_000_000] {
+            let ns_per_tick = (u128::from(1_000_000_000_u32) << 32) / u128::from(hertz);
+            let clock = Clock { origin: 0, ns_per_tick: ns_per_tick as u64 };
+            assert!(clock.hertz().abs_diff(hertz) < 10, "{hertz}: {}", clock.hertz());
+        }
+    }
 }

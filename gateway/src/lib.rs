@@ -9,6 +9,7 @@
 pub mod boot;
 pub mod config;
 pub mod control;
+pub mod cores;
 pub mod doctor;
 pub mod event;
 pub mod instance;

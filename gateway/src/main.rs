@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser};
 use gateway::config::{self, Machine, Pairs, ROLES, Refusal, Report, Role, Statement};
+use gateway::cores::{self, Verdict};
 use gateway::log::Log;
 use tracing_subscriber::EnvFilter;
 
@@ -133,6 +134,14 @@ fn check(cli: &Cli, pairs: &Pairs, machine: Option<&Machine>, unfit: Option<Repo
     print!("{pairs}\n{}", Statement { pairs, machine });
     if let Some((text, false)) = boot {
         println!("#\n# {text}");
+    }
+    // A trial judges with what it finds.
+    let judged = if machine.is_none() { cores::by_file(pairs) } else { Vec::new() };
+    for verdict in judged {
+        match verdict {
+            Verdict::Enough(line) => println!("#\n# {line}"),
+            Verdict::TooFew(line) => eprintln!("{}: warning: {line}", cli.config.display()),
+        }
     }
     match unfit {
         // What this machine lacks is known already.

@@ -6,14 +6,16 @@
 
 mod link_loss;
 mod notes;
+mod opening;
 mod pair;
 mod ports;
 mod reloader;
+mod retry;
 pub mod trial;
 mod watched;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,9 +24,11 @@ use dpdk_sys_wrapper::Eal;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tracing::Span;
 
+use self::opening::Opening;
 use self::pair::{Pair, Queues};
 use self::ports::eal_config;
 use self::reloader::Reloader;
+use self::retry::Unopened;
 use self::watched::Watched;
 use crate::boot::Boot;
 use crate::config::{Config, Machine, Pairs, ROLES, word};
@@ -82,8 +86,8 @@ pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     // Another one would fail at its devices, which says more.
     let _instance = Instance::claim(&config.eal.file_prefix).ok().flatten();
     let eal = Eal::init(&eal_config(pairs))?;
-    let opened = open(&eal, pairs, &states)?;
-    let ended = work(&eal, opened, &states, &stop, &mut duties)?;
+    let (opened, unopened) = open(&eal, pairs, &states)?;
+    let ended = work(&eal, (opened, unopened), &states, &stop, &mut duties)?;
     if ended.held + ended.queued > 0 {
         tracing::warn!(
             "stopped after drain_timeout: {} held and {} queued frames were dropped",
@@ -109,25 +113,23 @@ fn open<'a>(
     eal: &Eal,
     pairs: &'a Pairs,
     states: &'a [Arc<State>],
-) -> anyhow::Result<Vec<Opened<'a>>> {
+) -> anyhow::Result<(Vec<Opened<'a>>, Vec<Unopened<'a>>)> {
     let machine = Machine::read();
-    let (mut opened, mut faults) = (Vec::new(), Vec::new());
+    let (mut opened, mut unopened) = (Vec::new(), Vec::new());
     for (config, state) in pairs.iter().zip(states) {
         let _span = span(config).entered();
-        match Pair::open(eal, config, &machine) {
+        let mut opening = Opening::default();
+        match opening.attempt(eal, config, &machine) {
             Ok((pair, queues)) => opened.push(Opened { config, state, pair, queues }),
-            Err(fault) => faults.push((config, state, format!("{fault:#}"))),
+            Err(fault) => unopened.push(Unopened::new((config, state), opening, fault)),
         }
     }
     if opened.is_empty() {
-        let lines = faults.into_iter().map(|(config, _, fault)| named(config, &fault));
-        anyhow::bail!("{}", lines.collect::<Vec<_>>().join("; "));
+        let lines: Vec<_> = unopened.iter().map(Unopened::named).collect();
+        anyhow::bail!("{}", lines.join("; "));
     }
-    for (config, state, fault) in faults {
-        tracing::error!("{}; the other pairs of ports forward", named(config, &fault));
-        state.fail(fault);
-    }
-    Ok(opened)
+    unopened.iter().for_each(Unopened::tell);
+    Ok((opened, unopened))
 }
 
 /// A sentence about one of several pairs.
@@ -146,10 +148,11 @@ fn span(config: &Config) -> Span {
     }
 }
 
-/// Runs the workers of all pairs, each in a thread of its own, and watches them until they end.
+/// Runs the workers of all pairs, each in a thread of its own, and watches them until they end. Pairs that were not opened
+/// are tried again.
 fn work(
     eal: &Eal,
-    opened: Vec<Opened<'_>>,
+    (opened, mut unopened): (Vec<Opened<'_>>, Vec<Unopened<'_>>),
     states: &[Arc<State>],
     stop: &Arc<AtomicBool>,
     duties: &mut Duties<'_>,
@@ -168,6 +171,8 @@ fn work(
         queues.push(opened.queues);
         parts.push((opened.config, opened.state, opened.pair));
     }
+    // They live as long as their workers.
+    let places: Vec<_> = unopened.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
         let each = parts.iter().zip(queues);
         let mut all: Vec<_> = each
@@ -175,7 +180,14 @@ fn work(
                 Watched::start(scope, (eal, pair, queues), (config, state), id)
             })
             .collect();
-        supervise(duties, states, stop, &mut all);
+        let late = || {
+            let mut each = unopened.iter_mut().zip(&places);
+            each.find_map(|(it, place)| {
+                let (pair, queues) = it.poll(eal, place)?;
+                Some(Watched::start(scope, (eal, pair, queues), it.of(), id))
+            })
+        };
+        supervise(duties, states, stop, &mut all, late);
         let several = states.len() > 1;
         let (mut sum, mut failed) = (Ended::default(), None);
         let mut clean = 0;
@@ -198,11 +210,13 @@ fn work(
 }
 
 /// Follows the workers until all have ended. What all pairs have in common is done here, the rest by each [`Watched`].
+/// `late` gives pairs that were opened since.
 fn supervise<'scope, 'a: 'scope>(
     Duties { reloader, notifier }: &mut Duties<'_>,
     states: &[Arc<State>],
     stop: &AtomicBool,
-    all: &mut [Watched<'scope, 'a>],
+    all: &mut Vec<Watched<'scope, 'a>>,
+    mut late: impl FnMut() -> Option<Watched<'scope, 'a>>,
 ) {
     let mut stopping = false;
     let mut next_sample = Instant::now();
@@ -222,6 +236,9 @@ fn supervise<'scope, 'a: 'scope>(
             break;
         }
         reloader.poll(states);
+        if !stopping {
+            all.extend(late());
+        }
         if all.iter().all(|watched| watched.has_ended() || watched.has_begun()) {
             notifier.ready();
         }

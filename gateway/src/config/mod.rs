@@ -43,6 +43,7 @@ pub use parameters::{
     all as parameters, is_settable, setting, setting_name, value as setting_value,
 };
 pub use port_pairs::{Beside, Pair, Pairs};
+pub(crate) use schema::WORKERS;
 pub use settings::sizing::FRAME_OVERHEAD;
 pub use settings::{Problem, Report, word};
 pub use switch::{End, IpNet, Pools, QueuePair, Recovery, Role, Tuning};
@@ -147,6 +148,8 @@ pub struct Wan {
     pub port: Port,
     /// With [`TunnelMode::Udp`]: the way to the peer.
     pub udp: Option<UdpSettings>,
+    /// The rate of the long-haul link in one direction, bit/s, if the file has it.
+    pub link_rate: Option<u64>,
 }
 
 /// How frames cross the WAN.

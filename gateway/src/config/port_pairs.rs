@@ -108,7 +108,7 @@ impl Config {
     }
 
     /// The key that has the cores.
-    pub(super) fn cores_key(&self) -> String {
+    pub(crate) fn cores_key(&self) -> String {
         if self.pair.is_table { self.pair.prefix() + "cores" } else { "eal.cores".into() }
     }
 }

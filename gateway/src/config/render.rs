@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use common::time::Span;
 use common::verdict::Tolerance;
 
-use settings::units::{show_duration, show_size};
+use settings::units::{show_duration, show_rate, show_size};
 
 use super::{
     Config, HUGE_PAGES, IDLES, Keying, LANS, LINK_FORWARDS, NOTIFIES, Port, QueuePair, RECOVERIES,
@@ -19,6 +19,9 @@ fn wan(
     (wan, is_first): (&Wan, bool),
 ) -> fmt::Result {
     port(f, &if c.wan.len() > 1 { format!("[{at}wan]") } else { format!("{at}wan") }, &wan.port)?;
+    if let Some(rate) = wan.link_rate {
+        writeln!(f, "link_rate = {}", quoted(&show_rate(rate)))?;
+    }
     if is_first {
         writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
         writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;

@@ -22,6 +22,8 @@ use super::{
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
+/// In bit/s.
+const MBPS: u64 = 1_000_000;
 
 /// As LinkGuardian (SIGCOMM 2023).
 const RESEND_COPIES: u8 = 2;
@@ -34,7 +36,7 @@ const RECORDS: u32 = 1 << 16;
 const LANES_UDP: u8 = 8;
 
 /// Most workers: a bucket each.
-const WORKERS: u16 = BUCKETS as u16;
+pub(crate) const WORKERS: u16 = BUCKETS as u16;
 
 /// The sizes of bursts that the worker is compiled for.
 pub(super) const BURSTS: &[u32] = &[16, 32, 64];
@@ -164,9 +166,10 @@ fn wan(doc: &Document<'_>, root: &mut Section<'_>) -> (Vec<Wan>, TunnelSettings)
     let mut all = Vec::new();
     for mut s in sections {
         let port = port(&mut s);
+        let link_rate = s.rate("link_rate", MBPS, 10_000_000 * MBPS);
         let tunnel = *settings.get_or_insert_with(|| tunnel(doc, &mut s));
         let udp = udp::read(doc, &mut s, tunnel.mode);
-        all.push(Wan { section: s.name().to_owned(), port, udp });
+        all.push(Wan { section: s.name().to_owned(), port, udp, link_rate });
         s.finish();
     }
     let is_v6 = all.iter().any(|wan| wan.udp.is_some_and(|udp| udp.peer.is_ipv6()));

@@ -97,6 +97,21 @@ fn three_mistakes_are_all_named_with_their_lines() {
 }
 
 #[test]
+fn the_rate_of_the_link_is_a_rate() {
+    let with = |rate: &str| {
+        format!("{}\n", lab("").replace("[wan]", &format!("[wan]\nlink_rate = {rate}")))
+    };
+    assert_eq!(good(&with("\"2.5Gbps\"")).wan[0].link_rate, Some(2_500_000_000));
+    assert!(good(&with("\"2.5Gbps\"")).to_string().contains("\nlink_rate = \"2500Mbps\"\n"));
+    assert_eq!(good(&lab("")).wan[0].link_rate, None);
+    for (rate, found) in
+        [("100", "found 100;"), ("\"1kbps\"", "found \"1kbps\";"), ("\"100G\"", "found \"100G\";")]
+    {
+        refuses(&with(rate), &["wan.link_rate:", found, "allowed: 1Mbps to 10Tbps"]);
+    }
+}
+
+#[test]
 fn what_is_missing_is_named() {
     let lines = bad("[lan]\nmtu = 9000\n");
     assert_eq!(lines.len(), 3, "{lines:#?}");

@@ -9,7 +9,7 @@ use api::{Flow, Order};
 use common::frame::Side;
 use switch::{FlowName, FlowStage, FlowSummary, Standing};
 
-use super::listing::Listing;
+use super::listing::{Listing, Take};
 
 /// Most flows of a page.
 pub const PAGE_MAX: usize = 1_000;
@@ -113,15 +113,15 @@ impl Ord for Ranked {
 }
 
 /// The best flows so far.
-struct Best<'a> {
-    wanted: &'a Wanted,
+struct Best {
+    wanted: Wanted,
     heap: BinaryHeap<Ranked>,
     total: u64,
     matched: u64,
 }
 
-impl<'a> Best<'a> {
-    fn new(wanted: &'a Wanted) -> Self {
+impl Best {
+    fn new(wanted: Wanted) -> Self {
         Self { wanted, heap: BinaryHeap::new(), total: 0, matched: 0 }
     }
 
@@ -181,9 +181,14 @@ fn shown(worker: usize, flow: &FlowSummary) -> Flow {
 /// # Errors
 /// In one sentence: a worker does not answer, or others ask as well.
 pub async fn page(workers: &Flows, wanted: &Wanted) -> Result<api::Flows, String> {
-    let mut best = Best::new(wanted);
-    workers.list(&(), |worker, flow| best.add(worker, flow)).await?;
-    Ok(best.page())
+    let keeps = wanted.offset + wanted.limit;
+    Ok(workers.list((), keeps, Best::new(wanted.clone())).await?.page())
+}
+
+impl Take<FlowSummary> for Best {
+    fn take(&mut self, worker: usize, flow: &FlowSummary) {
+        self.add(worker, *flow);
+    }
 }
 
 /// The flows to a queue pair, with a page of them.
@@ -196,22 +201,32 @@ pub async fn to(
     qpn: u32,
     source: Option<IpAddr>,
 ) -> Result<(Vec<FlowName>, api::Flows), String> {
-    let is_one = |flow: &FlowSummary| {
-        flow.destination.to_ip() == destination
-            && flow.destination_qpn.get() == qpn
-            && source.is_none_or(|source| flow.source.to_ip() == source)
-    };
-    let (mut names, mut page) = (Vec::new(), api::Flows::default());
-    let take = |worker, flow: FlowSummary| {
-        page.total += 1;
-        if is_one(&flow) && names.len() < PAGE_MAX {
-            names.push(flow.name());
-            page.flows.push(shown(worker, &flow));
-        }
-    };
-    workers.list(&(), take).await?;
+    let to = To { destination, qpn, source, names: Vec::new(), page: api::Flows::default() };
+    let To { names, mut page, .. } = workers.list((), PAGE_MAX, to).await?;
     page.matched = names.len() as u64;
     Ok((names, page))
+}
+
+/// The flows to a queue pair so far.
+struct To {
+    destination: IpAddr,
+    qpn: u32,
+    source: Option<IpAddr>,
+    names: Vec<FlowName>,
+    page: api::Flows,
+}
+
+impl Take<FlowSummary> for To {
+    fn take(&mut self, worker: usize, flow: &FlowSummary) {
+        self.page.total += 1;
+        let is_one = flow.destination.to_ip() == self.destination
+            && flow.destination_qpn.get() == self.qpn
+            && self.source.is_none_or(|source| flow.source.to_ip() == source);
+        if is_one && self.names.len() < PAGE_MAX {
+            self.names.push(flow.name());
+            self.page.flows.push(shown(worker, flow));
+        }
+    }
 }
 
 /// The ways to the workers.
@@ -268,7 +283,7 @@ mod tests {
             sorted.sort_by_key(|flow| Reverse(whole.rank(flow)));
             for (offset, limit) in [(0, 10), (10, 10), (4_990, 100), (6_000, 5), (0, 1_000)] {
                 let wanted = Wanted { order, offset, limit, ..ALL };
-                let mut best = Best::new(&wanted);
+                let mut best = Best::new(wanted.clone());
                 all.iter().for_each(|flow| best.add(0, *flow));
                 let page = best.page();
                 let expected: Vec<_> =
@@ -282,7 +297,7 @@ mod tests {
     #[test]
     fn a_filter_lets_through_what_it_names() {
         let matching = |wanted: Wanted| {
-            let mut best = Best::new(&wanted);
+            let mut best = Best::new(wanted.clone());
             (0..300).for_each(|n| best.add(0, flow(n)));
             let page = best.page();
             assert_eq!(page.total, 300);
@@ -303,7 +318,7 @@ mod tests {
     #[test]
     fn of_a_million_flows_a_page_is_kept() {
         let wanted = Wanted { offset: OFFSET_MAX, limit: PAGE_MAX, ..ALL };
-        let mut best = Best::new(&wanted);
+        let mut best = Best::new(wanted.clone());
         for n in 0..1_000_000 {
             best.add(0, flow(n));
             assert!(best.heap.len() <= OFFSET_MAX + PAGE_MAX);

@@ -1,9 +1,10 @@
 //! Whether the gateway does its job, for a load balancer or a person.
 
+use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::State;
+use super::{Fault, State};
 use crate::port::PortId;
 
 /// Silence of a worker after which it counts as stalled. It publishes every
@@ -35,9 +36,7 @@ pub fn check_all(states: &[Arc<State>]) -> Result<(), Vec<String>> {
 /// The reasons, in words.
 pub fn check(state: &State) -> Result<(), Vec<String>> {
     if let Some(fault) = state.fault() {
-        return Err(vec![format!(
-            "it does not forward: {fault}; mend it, and restart the gateway"
-        )]);
+        return Err(vec![format!("it does not forward: {fault}")]);
     }
     let Some(sample) = state.sample() else {
         return Err(vec!["starting: ports are not open yet".into()]);
@@ -64,6 +63,19 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
     // It forwards, and does not protect as it should.
     reasons.extend(state.problems().iter().map(|problem| format!("{DEGRADED}{}", problem.text)));
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, next } = self;
+        match next {
+            None => write!(f, "{why}; mend it, and restart the gateway"),
+            Some(next) => {
+                let left = next.saturating_duration_since(Instant::now());
+                write!(f, "{why}; mend it: it is tried again in {} s", left.as_secs() + 1)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

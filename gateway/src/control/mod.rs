@@ -68,6 +68,15 @@ pub struct Sample {
     pub ways: Vec<station::Way>,
 }
 
+/// Why a pair of ports does not forward.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// In one line.
+    pub why: String,
+    /// When it is tried again; `None`: not before the next start of the process.
+    pub next: Option<Instant>,
+}
+
 /// All that the control thread knows of a pair of ports.
 #[derive(Debug)]
 pub struct State {
@@ -75,7 +84,7 @@ pub struct State {
     pub workers: Vec<Arc<Published>>,
     role: &'static str,
     pair: Pair,
-    fault: OnceLock<String>,
+    fault: Mutex<Option<Fault>>,
     /// WAN ports.
     wans: u8,
     tunnel: Option<tunnel::Expected>,
@@ -124,7 +133,7 @@ impl State {
             workers: (0..workers).map(published).collect(),
             role,
             pair: Pair::default(),
-            fault: OnceLock::new(),
+            fault: Mutex::default(),
             wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
             events: events::Events::default(),
@@ -171,14 +180,24 @@ impl State {
         Self { actions: actions.into(), ..self }
     }
 
-    /// This pair of ports does not forward, for that reason. The first counts.
+    /// This pair of ports does not forward, for that reason, as long as the process runs.
     pub fn fail(&self, why: String) {
-        let _ = self.fault.set(why);
+        self.fail_until(why, None);
+    }
+
+    /// This pair of ports does not forward, for that reason, and is tried again at that time, if there is one.
+    pub fn fail_until(&self, why: String, next: Option<Instant>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault { why, next });
+    }
+
+    /// It forwards from now on.
+    pub fn mended(&self) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Why it does not forward, if it has failed.
-    pub fn fault(&self) -> Option<&str> {
-        self.fault.get().map(String::as_str)
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The name of the pair of ports, if there are several.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use common::psn::Psn;
 use common::recorder::{Record, What};
 
-use super::listing::Listing;
+use super::listing::{Listing, Take};
 use super::wall::Wall;
 pub use crate::worker::records::Query;
 
@@ -27,9 +27,13 @@ pub async fn newest(
     last: usize,
     wall: &Wall,
 ) -> Result<api::Records, String> {
-    let mut all = Newest::new(last);
-    workers.list(query, |worker, record| all.add(worker, record)).await?;
-    Ok(all.shown(wall))
+    Ok(workers.list(*query, last, Newest::new(last)).await?.shown(wall))
+}
+
+impl Take<Record> for Newest {
+    fn take(&mut self, worker: usize, record: &Record) {
+        self.add(worker, *record);
+    }
 }
 
 /// The newest records so far.

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::rejection::StringRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State as Extract};
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post, put};
@@ -70,7 +70,12 @@ impl Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        (self.status, answer(&self.why)).into_response()
+        let mut response = (self.status, answer(&self.why)).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            // In seconds: workers take changes, and tell of their flows, within one.
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
     }
 }
 

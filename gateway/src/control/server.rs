@@ -187,6 +187,14 @@ mod tests {
         assert!(worker.pop().is_err());
         assert!(unix("GET", "/parameters", "").contains("\"wan.spray\",\"value\":\"reps\""));
         assert!(unix("GET", "/healthz", "").starts_with("HTTP/1.1 503"));
+        // The worker takes none any more.
+        let mut answers = (0..100).map(|_| unix("PUT", "/parameters/wan.spray", "reps"));
+        let busy = answers.find(|answer| !answer.starts_with("HTTP/1.1 200"));
+        let busy = busy.unwrap_or_default();
+        assert!(
+            busy.starts_with("HTTP/1.1 503") && busy.contains("\r\nretry-after: 1\r\n"),
+            "{busy}"
+        );
     }
 
     #[test]

@@ -6,14 +6,11 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use common::ids::{BootId, WorkerId};
 use common::wire::MacAddr;
-use dpdk_sys_wrapper::{
-    Eal, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, RxQueue, TxQueue,
-};
+use dpdk_sys_wrapper::{Eal, LcoreGuard, Mbuf, Mempool, PoolHandle, Port, RxQueue, TxQueue};
 use rtrb::Consumer;
 use tunnel::Part;
 
-use super::ports::{deal, open_port};
-use crate::config::{self, Config, Machine, TunnelMode};
+use crate::config::{self, Config, TunnelMode};
 use crate::control::station::Way;
 use crate::control::{Sample, WorkerHealth};
 use crate::port::PortId;
@@ -29,9 +26,6 @@ use crate::worker::links::{self, Links};
 use crate::worker::plane::Plane;
 use crate::worker::station::WorkerEnd;
 use crate::worker::{Ended, Parts, Unfinished, Worker, flows, io, records};
-
-/// mbufs that each worker keeps for itself.
-const MEMPOOL_CACHE: u32 = 256;
 
 /// The queues of one worker, by [`PortId::index`]. A port that has fewer receive queues
 /// than there are workers leaves some without.
@@ -67,39 +61,6 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Opens the ports. The pool is at their NUMA node, if that is known and has room.
-    pub(super) fn open(
-        eal: &Eal,
-        config: &Config,
-        machine: &Machine,
-    ) -> anyhow::Result<(Self, Vec<Queues>)> {
-        let pool = pool(eal, config, machine)?;
-        tracing::info!(
-            "{} mbufs of {} bytes, of which recovery may hold {}; {} hugepages",
-            config.pool.mbufs,
-            config.pool.data_room,
-            config.pool.holdable(),
-            if eal.uses_hugepages() { "with" } else { "without" }
-        );
-        let workers = config.worker.count;
-        let mut queues: Vec<_> = (0..workers).map(|_| Queues::default()).collect();
-        let mut ports = Vec::new();
-        let mut faults = Vec::new();
-        for (id, (section, port)) in PortId::all(u8::MAX).zip(config.ports()) {
-            match open_port(eal, (id, section), port, config, &pool) {
-                Ok((port, rx, tx)) => {
-                    deal(&mut queues, id, rx, tx);
-                    ports.push(port);
-                }
-                Err(fault) => faults.push(format!("{fault:#}")),
-            }
-        }
-        if !faults.is_empty() {
-            anyhow::bail!("{}", faults.join("; "));
-        }
-        Ok((Self { ports, pool }, queues))
-    }
-
     /// One worker, in its own thread.
     pub(super) fn one(
         &self,
@@ -197,38 +158,4 @@ pub(super) fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = P
     let is_there = config.tunnel.mode != TunnelMode::Off;
     let all = division(config).parts().filter(move |_| is_there);
     all.skip(n.0.into()).step_by(config.worker.count.into())
-}
-
-/// The mempool of a pair.
-fn pool(eal: &Eal, config: &Config, machine: &Machine) -> anyhow::Result<Mempool> {
-    let name = match config.pair.n {
-        0 => "frames".to_owned(),
-        n => format!("frames{n}"),
-    };
-    let pool = PoolConfig {
-        name,
-        mbufs: config.pool.mbufs,
-        cache: MEMPOOL_CACHE,
-        data_room: config.pool.data_room,
-        numa_node: config.numa_node(machine),
-    };
-    match (Mempool::new(eal, &pool), pool.numa_node) {
-        (Ok(made), Some(node)) => {
-            // Ordinary pages are wherever the kernel puts them.
-            if eal.uses_hugepages() {
-                tracing::info!("the mbufs are at NUMA node {node}, as the ports are");
-            }
-            Ok(made)
-        }
-        (Err(error), Some(node)) => {
-            // The node's hugepages may be too few; those of another one are slower, and better than none.
-            let made = Mempool::new(eal, &PoolConfig { numa_node: None, ..pool })?;
-            tracing::warn!(
-                "the mbufs are not at NUMA node {node}, where the ports are, which costs speed: {error}; \
-                 /sys/devices/system/node/node{node}/hugepages is for hugepages of the node"
-            );
-            Ok(made)
-        }
-        (made, None) => Ok(made?),
-    }
 }

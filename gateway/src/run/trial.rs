@@ -2,17 +2,22 @@
 
 use dpdk_sys_wrapper::{Eal, Port};
 
+use super::opening::Opening;
 use super::pair::{Pair, Queues};
 use super::ports::eal_config;
 use super::{named, span};
 use crate::config::{Config, Machine, Pairs};
 use crate::control::server;
+use crate::cores::{self, Verdict, judge};
 use crate::instance::Instance;
 use crate::port::PortId;
 
 /// What no trial can find out.
 const UNKNOWN: &str = "Not known before frames flow: whether the path carries frames of wan.mtu, whether NICs spread frames \
                        over their queues, and whether the peer is there, with the same key and version: /healthz says so.";
+
+/// Where a port has no link yet.
+const UNKNOWN_RATE: &str = "Not known whether the workers are enough: a WAN port has no link yet, and wan.link_rate does not say its rate.";
 
 /// What a trial has found, a line each.
 #[derive(Debug, Default)]
@@ -21,6 +26,16 @@ pub struct Found {
     pub opened: Vec<String>,
     /// What a start goes without.
     pub warnings: Vec<String>,
+}
+
+impl Found {
+    /// Notes whether the workers of a pair are enough.
+    fn judged(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Enough(line) => self.opened.push(line),
+            Verdict::TooFew(line) => self.warnings.push(line),
+        }
+    }
 }
 
 /// Starts DPDK, opens the ports and the address of the API, and closes all again. If a gateway with this configuration
@@ -32,6 +47,7 @@ pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
     let (mut found, config) = (Found::default(), pairs.first());
     let prefix = &config.eal.file_prefix;
     let Some(_instance) = Instance::claim(prefix)? else {
+        cores::by_file(pairs).into_iter().for_each(|verdict| found.judged(verdict));
         found.warnings.push(format!(
             "a gateway with eal.file_prefix = \"{prefix}\" runs, so nothing was opened: devices, listeners and free memory were \
              not tried"
@@ -47,9 +63,21 @@ pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
     let mut faults = Vec::new();
     for config in pairs.iter() {
         let _span = span(config).entered();
-        match Pair::open(&eal, config, &machine) {
-            Ok((pair, queues)) => found.opened.extend(opened(&eal, config, &pair, &queues)),
-            Err(fault) => faults.push(named(config, &format!("{fault:#}"))),
+        match Opening::default().attempt(&eal, config, &machine) {
+            Ok((pair, queues)) => {
+                found.opened.extend(opened(&eal, config, &pair, &queues));
+                match cores::link_rate(config, &cores::speeds(&pair.ports)) {
+                    Some(rate) => {
+                        let hz = Some(eal.clock().hertz());
+                        found.judged(judge(config, rate, hz).of(config));
+                    }
+                    None if config.wan.iter().any(|wan| wan.port.is_pci()) => {
+                        found.opened.push(named(config, UNKNOWN_RATE));
+                    }
+                    None => {}
+                }
+            }
+            Err(fault) => faults.push(named(config, &fault.text)),
         }
     }
     if !faults.is_empty() {

@@ -18,6 +18,7 @@ use super::span;
 use crate::config::{self, Config, ROLES, TUNNELS, word};
 use crate::control::station::Station;
 use crate::control::{State, Watch};
+use crate::cores::{self, Verdict};
 use crate::shares::owners;
 use crate::worker::handoff::mesh;
 use crate::worker::{Ended, Unfinished, events, links, station};
@@ -41,6 +42,9 @@ pub(super) struct Watched<'scope, 'a> {
     forwarder: Forwarder<'a, Port>,
     notes: Notes,
     up: Vec<Option<bool>>,
+    config: &'a Config,
+    /// It was said whether the workers are enough for the link.
+    is_judged: bool,
     /// The end, once it has come.
     ended: Option<anyhow::Result<Ended>>,
     /// Why a worker was not started.
@@ -120,6 +124,8 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
             forwarder: Forwarder::new(config, &pair.ports, state),
             notes: Notes::new(config, Instant::now()),
             up: vec![None; pair.ports.len()],
+            config,
+            is_judged: false,
             stop,
             span,
             ended: None,
@@ -179,12 +185,28 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
         let ways = self.stations.iter_mut().map(&mut way).collect();
         let sample = self.pair.sample(each, stopping, ways);
         notes::links(state, &mut self.up, &sample);
+        self.judge();
         if !stopping {
             self.notes.look(state, &sample, now);
         }
         let is_stalled = sample.workers.iter().any(|worker| worker.stalled);
         state.put(sample);
         is_stalled
+    }
+
+    /// Says once whether the workers are enough for the link, when its rate is known.
+    fn judge(&mut self) {
+        if self.is_judged {
+            return;
+        }
+        let rate = cores::link_rate(self.config, &cores::speeds(&self.pair.ports));
+        self.is_judged = rate.is_some();
+        // The span has the name of the pair.
+        match rate.map(|rate| cores::judge(self.config, rate, Some(self.eal.clock().hertz()))) {
+            Some(Verdict::Enough(line)) => tracing::info!("{line}"),
+            Some(Verdict::TooFew(line)) => tracing::warn!("{line}"),
+            None => {}
+        }
     }
 
     /// The end of the workers.

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-use crate::support::{Folder, Running, SMALL, config, free_address, send, write_pcap};
+use crate::support::{Folder, Running, SMALL, config, free_address, send, send_to, write_pcap};
 
 /// The status of an answer, and its body.
 pub fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
@@ -124,6 +124,35 @@ fn a_gateway_is_asked_reloaded_and_drained_through_its_socket() {
 }
 
 /// The LAN port repeats the frames of a file without end.
+/// They share listings: one after the other they would not be done in time.
+#[test]
+fn many_ask_for_a_large_table_at_once() {
+    const FLOWS: u32 = 50_000;
+    let folder = Folder::new("api-flows");
+    let (listen, socket) = (free_address(), folder.path("control.sock"));
+    let arrive = folder.path("arrive.pcap");
+    write_pcap(&arrive, &(2..FLOWS + 2).map(|qpn| send_to(qpn, 0)).collect::<Vec<_>>());
+    let control = format!("socket = \"{}\"\n{SMALL}", socket.display());
+    let lan = format!("net_pcap0,rx_pcap={}", arrive.display());
+    let path = folder.config(&config(&lan, "net_null0,no-rx=1", listen, &control));
+    let mut gateway = Running::start(&path, listen);
+    let flows = || ask(&socket, "GET /flows?limit=1", "").1["total"].as_u64().unwrap();
+    gateway.wait("the flows", |_| flows() == u64::from(FLOWS));
+
+    std::thread::scope(|scope| {
+        let one = || ask(&socket, "GET /flows?sort=resent&limit=10", "");
+        let all: Vec<_> = (0..24).map(|_| scope.spawn(one)).collect();
+        // What needs no listing waits for none.
+        assert_eq!(ask(&socket, "GET /status", "").0, 200);
+        for answer in all {
+            let (status, page) = answer.join().unwrap();
+            assert_eq!((status, &page["total"]), (200, &FLOWS.into()), "{page}");
+            assert_eq!(page["flows"].as_array().unwrap().len(), 10);
+        }
+    });
+    gateway.end(Signal::SIGTERM);
+}
+
 #[test]
 fn frames_are_captured_while_they_pass() {
     let folder = Folder::new("capture");

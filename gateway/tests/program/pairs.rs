@@ -113,6 +113,11 @@ fn the_traffic_of_each_pair_stays_in_it() {
     let several = gateway.get("/flows");
     assert!(several.starts_with("HTTP/1.1 300"), "{several}");
     assert!(several.contains("ask one: /pairs/east/flows, /pairs/west/flows"), "{several}");
+    let page = gateway.get("/");
+    assert!(
+        page.starts_with("HTTP/1.1 300") && page.contains("/pairs/east, /pairs/west"),
+        "{page}"
+    );
     assert!(gateway.get("/pairs/north/flows").starts_with("HTTP/1.1 404"));
     assert!(gateway.get("/pairs/west/metrics").contains("{pair=\"west\""));
     assert!(!gateway.get("/pairs/west/metrics").contains("{pair=\"east\""));
@@ -124,6 +129,7 @@ fn the_traffic_of_each_pair_stays_in_it() {
         (&["--pair", "west", "ports"], ["net_pcap2", "net_pcap3"]),
         (&["log-level", "info"], ["the log level is info", ""]),
         (&["--pair", "east", "config"], ["net_pcap1", "lab_unkeyed = true"]),
+        (&["--pair", "west", "top", "--once"], ["pair west, node ", "net_pcap3"]),
     ] {
         let (code, out, errors) = lr2ctl(&socket, args);
         assert_eq!((code, &*errors), (0, ""), "{args:?}");
@@ -134,6 +140,7 @@ fn the_traffic_of_each_pair_stays_in_it() {
         (&["unprotect", "10.2.0.1", "17"], "--pair NAME chooses one"),
         (&["--pair", "west", "unprotect", "10.2.0.1", "17"], "there is no flow to queue pair 0x11"),
         (&["--json", "flows"], "/pairs/west/flows"),
+        (&["top", "--once"], "--pair NAME chooses one"),
         (&["--pair", "north", "status"], "there is no /pairs/north/status"),
     ] {
         let (code, out, errors) = lr2ctl(&socket, args);
@@ -275,6 +282,64 @@ fn a_pair_that_cannot_be_opened_stops_no_other() {
         line.contains(": pair[2].lan.device: found net_null0, pair east's lan device too"),
         "{line}"
     );
+}
+
+/// Its interface comes with a cable to the far side, while the other pair forwards.
+#[test]
+fn a_pair_is_opened_as_soon_as_it_can_be() {
+    if !in_a_namespace() {
+        return;
+    }
+    let (folder, listen) = (Folder::new("pairs-late"), free_address());
+    let east = pair("east", "net_null0", "net_null1,no-rx=1");
+    let west = pair("west", "net_null2", &packet_socket(3, "late"));
+    let socket = folder.path("control.sock");
+    let text = gateway(&[east, west], listen, &format!("socket = {socket:?}\n"));
+    let log = folder.path("log");
+    let mut gateway = start(&folder, &text, listen);
+    let said = |part: &str| std::fs::read_to_string(&log).unwrap().matches(part).count();
+    let pid = gateway.child.id();
+    let handles = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    gateway.wait_quietly("a fault", || ask(listen, "/healthz").contains("it is tried again in "));
+    let sent = |pair: &str| {
+        gateway_metric(
+            listen,
+            &format!("lr2_port_transmitted_frames_total{{pair=\"{pair}\",port=\"wan\"}}"),
+        )
+    };
+    gateway.wait_quietly("frames of the east", || sent("east").is_some_and(|sent| sent > 0.0));
+    let before = handles();
+    // The third wait is of four seconds.
+    gateway.wait_quietly("two more tries", || {
+        let health = ask(listen, "/healthz");
+        let next =
+            health.split_once("it is tried again in ").and_then(|(_, it)| it.split_once(" s"));
+        next.is_some_and(|(seconds, _)| {
+            seconds.parse::<u64>().is_ok_and(|it| (3..=4).contains(&it))
+        })
+    });
+    assert_eq!(said("port lan: net_null2"), 1, "the port that can be opened is left alone");
+    let (code, out, errors) = lr2ctl(&socket, &["pairs"]);
+    assert_eq!((code, &*errors), (0, ""));
+    assert!(out.contains("pair west: it does not forward: pair[2].wan.device: "), "{out}");
+    assert!(out.contains("mend it: it is tried again in "), "{out}");
+    assert_eq!((said("ERROR"), said("this pair is tried again")), (1, 1), "once, not at each try");
+    assert_eq!(gateway.metric("lr2_pair_up{pair=\"west\"}"), 0.0);
+    let east = sent("east").unwrap();
+    // A connection that was answered may be open for a moment.
+    gateway.wait_quietly("as few open files as before", || handles() <= before);
+
+    assert!(ip("link add far type veth peer name late"));
+    assert!(ip("link set far up") && ip("link set late up"));
+    gateway.wait_quietly("a good /healthz", || ask(listen, "/healthz").ends_with("\r\n\r\nok\n"));
+    gateway.wait_quietly("frames of the west", || sent("west").is_some_and(|sent| sent > 1_000.0));
+    assert!(sent("east").unwrap() > east);
+    assert_eq!(gateway.metric("lr2_pair_up{pair=\"west\"}"), 1.0);
+    assert_eq!(said("pair{name=\"west\"}: forwarding: role"), 1);
+    kill(Pid::from_raw(gateway.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    let status = gateway.child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", std::fs::read_to_string(&log).unwrap());
+    assert_eq!(said("ERROR"), 1);
 }
 
 #[test]

@@ -66,10 +66,16 @@ pub fn free_address() -> SocketAddr {
 
 /// A packet of RC: SEND Only to queue pair 0x11, from 10.1.0.1 to 10.2.0.1.
 pub fn send(psn: u8) -> Vec<u8> {
+    send_to(0x11, psn)
+}
+
+/// The same, to any queue pair.
+pub fn send_to(qpn: u32, psn: u8) -> Vec<u8> {
+    let [_, a, b, c] = qpn.to_be_bytes();
     let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
     f.extend([0x45, 0, 0, 60, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1]);
     f.extend([0xc0, 0, 0x12, 0xb7, 0, 40, 0, 0]);
-    f.extend([0x04, 0x40, 0xff, 0xff, 0, 0, 0, 0x11, 0x80, 0, 0, psn]);
+    f.extend([0x04, 0x40, 0xff, 0xff, 0, a, b, c, 0x80, 0, 0, psn]);
     f.extend([psn; 16]);
     f.extend([0; 4]);
     let roce = parse(&f).unwrap();

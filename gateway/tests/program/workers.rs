@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Folder, Running, config, fails_with, free_address, read_pcap, write_pcap};
+use crate::support::{
+    Folder, Running, SMALL, config, fails_with, free_address, read_pcap, stderr, write_pcap,
+};
 
 const PAIRS: u8 = 24;
 /// All of them fit into one ring between two workers, however slow one is.
@@ -80,6 +82,45 @@ fn two_workers_keep_the_order_of_each_pair() {
 #[test]
 fn four_workers_keep_the_order_of_each_pair() {
     crosses_in_order(4);
+}
+
+/// A start, and `--check` of this machine and of another one, say the same.
+#[test]
+fn whether_the_workers_are_enough_for_the_link() {
+    let folder = Folder::new("cores");
+    for (rate, is_enough) in [("1Gbps", true), ("10Tbps", false)] {
+        let listen = free_address();
+        let text = config("net_null0,no-rx=1", "net_null1,no-rx=1", listen, SMALL);
+        let text = text.replace("[wan]", &format!("[wan]\nlink_rate = \"{rate}\""));
+        let found = format!("{rate} in both directions takes ");
+        for (options, clock) in [
+            (&["--check"][..], "this one's runs at "),
+            (&["--check", "--elsewhere"], "taken to be"),
+        ] {
+            let output = folder.run(&text, options);
+            assert!(output.status.success(), "{}", stderr(&output));
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            let said = stderr(&output);
+            let line = if is_enough {
+                printed.lines().find(|line| line.starts_with("# cores for the link: "))
+            } else {
+                said.lines().find(|line| line.contains(": warning: worker.count: "))
+            };
+            let line = line.unwrap_or_else(|| panic!("{printed}{said}"));
+            assert!(line.contains(&found) && line.contains(clock), "{line}");
+            assert_eq!(printed.contains("in both directions"), is_enough, "{printed}");
+            assert_eq!(said.contains("in both directions"), !is_enough, "{said}");
+        }
+        let gateway = Running::start(&folder.config(&text), listen);
+        let log = gateway.end(Signal::SIGTERM);
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(&found)).collect();
+        assert_eq!(lines.len(), 1, "{log}");
+        assert_eq!(lines[0].contains(" WARN worker.count: "), !is_enough, "{log}");
+    }
+    // A virtual device has no rate.
+    let text = config("net_null0,no-rx=1", "net_null1,no-rx=1", free_address(), SMALL);
+    let output = folder.run(&text, &["--check"]);
+    assert!(!stderr(&output).contains("in both directions"), "{}", stderr(&output));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 Two gateways repair the losses of a link between two hosts, first without a tunnel, then with one. What
 they serve is clean for `promtool check metrics`; Prometheus takes it, evaluates the alert rules of
-configs/alerts.yml, and answers every query of configs/grafana-dashboard.json with data.
+configs/alerts.yml, and answers every query of configs/grafana-dashboard.json with data. Of gateways with two pairs of ports
+each query keeps the pairs apart.
 """
 
 import json
@@ -22,6 +23,8 @@ from typing import Any
 from demo import options
 from demo.topology import Pass, total_bytes
 from lr2run import Processes, RunDir, free_tcp_port, hugepages, wait_until
+from lr2run.gateway import toml
+from lr2run.metrics import scrape
 
 from . import ROOT
 
@@ -32,7 +35,12 @@ _DASHBOARD = _CONFIGS / "grafana-dashboard.json"
 _LINK = ("--rate", "100Mbps", "--rtt", "10ms", "--seconds", "6", "--mode")
 _MODES = ("cached", "tunnel")
 # What Grafana puts in place of its variables.
-_VARIABLES = {"$__rate_interval": "5s", "$instance": ".*"}
+_VARIABLES = {"$__rate_interval": "5s", "$instance": ".*", "$pair": ".*"}
+_SELECTOR = re.compile(r"lr2_\w+(\{[^}]*\})?")
+_GROUPING = re.compile(r"\bby ?\(([^)]*)\)")
+_PAIRS = ("east", "west")
+# Queries that need another box or its traffic, of which gateways by themselves have none: peers.
+_WITHOUT_DATA = 1
 _ALERT = re.compile(r"^ *- alert: (\w+)$", re.MULTILINE)
 _TESTED = re.compile(r"alertname: (\w+)$", re.MULTILINE)
 
@@ -148,6 +156,82 @@ def _is_up(prometheus: Prometheus, name: str) -> bool:
     return bool(answer) and answer[0]["value"][1] == "1"
 
 
+def _pair(name: str, first: int, wan: dict[str, Any]) -> dict[str, Any]:
+    """A `[[pair]]` between ports that lead nowhere."""
+    ports = {f"{side}.device": f"net_null{first + n},no-rx=1" for n, side in enumerate(("lan", "wan"))}
+    return {"name": name, **ports, "lan.mtu": 1500, "wan.mtu": 1500, **wan}
+
+
+def _of_pairs(programs: Path, prometheus: Prometheus) -> Iterator[str]:
+    """Gateways with two pairs of ports, without a tunnel and with one: no query mixes the pairs."""
+    ways: dict[str, dict[str, Any]] = {"cached": {}, "tunnel": {"wan.tunnel": "ethernet", "wan.mtu": 1534}}
+    with RunDir("lr2-metrics-pairs") as run, Processes(run.path) as processes:
+        ports = {}
+        for way, wan in ways.items():
+            name = f"pairs-{way}"
+            ports[name] = free_tcp_port()
+            config = {
+                "eal": {"huge_pages": "never", "memory": "512MiB", "file_prefix": name},
+                "worker": {"idle": "adaptive"},
+                "peer": {"lab_unkeyed": True},
+                "recovery": {"resend_cache": "1MiB", "reorder_pool": "1MiB", "backup_pool": "1MiB"},
+                "control": {"listen": f"127.0.0.1:{ports[name]}"},
+                "pair": [_pair(pair, 2 * n, wan) for n, pair in enumerate(_PAIRS)],
+            }
+            file = run.path / f"{name}.toml"
+            file.write_text(toml(config))
+            process = processes.start(name, [programs / "lr2-gateway", "--config", file])
+            wait_until(lambda process=process, name=name: process.check() or scrape(ports[name]), 30, f"{name}: /metrics")
+        start = time.time()
+        prometheus.scrape(ports)
+        # As long as a rate looks back, and a bit.
+        time.sleep(7)
+        for name in ports:
+            if not _is_up(prometheus, name):
+                yield f"{name}: Prometheus could not scrape it"
+        yield from _apart(prometheus, start, time.time())
+
+
+def _apart(prometheus: Prometheus, start: float, end: float) -> Iterator[str]:
+    """Each query gives series of each pair, and of no other than those that are chosen."""
+    found = list(queries(json.loads(_DASHBOARD.read_text())))
+    empty = []
+    for title, query in found:
+        for chosen in (".*", _PAIRS[0], "|".join(_PAIRS)):
+            expected = set(_PAIRS) if chosen != _PAIRS[0] else {chosen}
+            asked = _filled(query, _VARIABLES | {"$instance": "pairs-.*", "$pair": chosen})
+            series = prometheus.ask("query_range", query=asked, start=start, end=end, step=1)["result"]
+            if not series:
+                empty.append(title)
+                break
+            by_box: dict[str, set[str]] = {}
+            for one in series:
+                by_box.setdefault(one["metric"].get("instance", "none"), set()).add(one["metric"].get("pair", "none"))
+            if wrong := {box: pairs for box, pairs in by_box.items() if pairs != expected}:
+                yield f"{title}: pair {chosen} chosen, and {wrong} found: {asked}"
+    if len(empty) > _WITHOUT_DATA:
+        yield f"no data of gateways with two pairs: {empty}"
+
+
+def variables(dashboard: Any) -> Iterator[str]:
+    """What keeps a dashboard from being right for a gateway with several pairs of ports, by its text."""
+    pair = next((one for one in dashboard["templating"]["list"] if one["name"] == "pair"), {})
+    if not pair.get("includeAll") or pair.get("allValue") != ".*" or pair.get("current", {}).get("value") != "$__all":
+        yield "there is no variable `pair` with All as its default, which matches a gateway without the label too"
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            query, title = target["expr"], panel["title"]
+            for selector in _SELECTOR.finditer(query):
+                for name in ("instance", "pair"):
+                    if f'{name}=~"${name}"' not in (selector[1] or ""):
+                        yield f"{title}: {selector[0]} is of every {name}: {query}"
+            for grouping in _GROUPING.finditer(query):
+                if not {"instance", "pair"} <= set(re.split(r"[, ]+", grouping[1])):
+                    yield f"{title}: by ({grouping[1]}) sums over instances or pairs: {query}"
+            if "{{pair}}" not in target.get("legendFormat", ""):
+                yield f"{title}: the legend does not name the pair: {query}"
+
+
 def queries(dashboard: Any) -> Iterator[tuple[str, str]]:
     """Each query of a dashboard with the title of its panel."""
     for panel in dashboard["panels"]:
@@ -155,15 +239,22 @@ def queries(dashboard: Any) -> Iterator[tuple[str, str]]:
             yield panel["title"], target["expr"]
 
 
+def _filled(query: str, values: dict[str, str]) -> str:
+    """A query with values in place of Grafana's variables."""
+    for name, value in values.items():
+        query = query.replace(name, value)
+    return query
+
+
 def _dashboard(prometheus: Prometheus, start: float, end: float) -> Iterator[str]:
     """Every query has a number at some time of the run."""
     dashboard = json.loads(_DASHBOARD.read_text())
     found = list(queries(dashboard))
+    yield from (f"{_DASHBOARD.name}: {complaint}" for complaint in variables(dashboard))
     if len(found) < 20:
         yield f"{_DASHBOARD.name} has {len(found)} queries"
     for title, query in found:
-        for name, value in _VARIABLES.items():
-            query = query.replace(name, value)
+        query = _filled(query, _VARIABLES)
         if unknown := re.search(r"\$\w+", query):
             yield f"{title}: {unknown[0]} is unknown: {query}"
             continue
@@ -196,6 +287,8 @@ def _complaints() -> Iterator[str]:
         for mode in _MODES:
             yield from _run_mode(mode, programs, prometheus)
         yield from _dashboard(prometheus, start, time.time())
+        # Last: their ports carry nothing, and lead nowhere.
+        yield from _of_pairs(programs, prometheus)
         yield from _alerts(prometheus)
 
 

@@ -46,7 +46,8 @@ pub(super) fn routes(
 fn choose(states: &[Arc<State>], of_pair: Router) -> Router {
     let names: Vec<_> = states.iter().map(|state| state.name().to_owned()).collect();
     of_pair.route_layer(from_fn(move |request: Request, _: Next| {
-        let path = request.uri().path();
+        // The page of a pair is at /pairs/NAME.
+        let path = request.uri().path().trim_end_matches('/');
         let paths: Vec<_> = names.iter().map(|name| format!("/pairs/{name}{path}")).collect();
         let why = format!("there are several pairs of ports, ask one: {}", paths.join(", "));
         async move { Error::new(StatusCode::MULTIPLE_CHOICES, why) }
