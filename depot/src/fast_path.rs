@@ -176,12 +176,11 @@ impl<F: Frame> Flow<F> {
         self.advance_acked(cx, acked, Some(ack.msn));
         cx.out.respond(Packet::Owned(frame), Class::Data);
         // The sequence is empty, and there is no NAK.
-        self.unpaced_due = self
+        Ok(self
             .responses
             .due(self.rtt)
             .min(self.forget_due(cx.config))
-            .min(self.local_due(cx.config));
-        Ok(self.unpaced_due)
+            .min(self.local_due(cx.config)))
     }
 
     /// Prefetches the state that the next packet will need.

@@ -66,8 +66,8 @@ pub struct Flow<F: Frame> {
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
     pub(crate) last_ack: Option<LastAck>,
-    /// The [`deadline`](Self::deadline) when it was last found out, without that of pacing. What takes a fast path afterwards moves
-    /// it back, if at all.
+    /// The [`deadline`](Self::deadline) when it was last found out, without that of pacing. While packets are held, what takes a fast
+    /// path moves it back, if at all.
     pub(crate) unpaced_due: Time,
     // Timers, and all else:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes

@@ -7,8 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 use common::control::{Reason, Status, SyncMessage};
 use common::frame::Side;
 use common::metrics::Metric;
+use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::Qpn;
+use common::wire::{Bth, Opcode, Qpn};
 use proptest::prelude::*;
 use support::*;
 use switch::Recovery;
@@ -108,7 +109,12 @@ fn leave(steps: &[(u64, Step)], is_acked: bool, has_fast_paths: bool) -> Vec<(Ti
     for (after, step) in before.map(|step| (100, step)).chain(steps.iter().copied()) {
         let to = bench.now + Span::from_micros(after);
         until(&mut bench, &mut left, to);
-        let data = |psn: u32| request(&inbound(), 0x11, psn);
+        // Some ask for an ACK, and are sent again if none comes.
+        let data = |psn: u32| {
+            let bth = Bth::new(Opcode::SEND_MIDDLE, Qpn::new(0x11), Psn::new(psn));
+            let bth = Bth { ack_req: psn % 16 == 0, ..bth };
+            with_bth(&inbound(), &bth, &[psn as u8; 256])
+        };
         newest = psns_of(&left).max().unwrap_or(newest);
         let sent = match step {
             Step::Data => {
