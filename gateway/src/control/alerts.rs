@@ -1,8 +1,13 @@
-//! Every metric that the alert rules and the README name is exported, with the labels that they name.
+//! Every metric that the alert rules, the README and the manual name is exported, with the labels that they name.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use common::ids::{BootId, NodeId};
+use common::time::{Span, Time};
 
 use super::{Sample, State, WorkerHealth, metrics, station, tunnel};
+use crate::peer::{News, Report, Seen, Standing, Via};
 
 const RULES: &str = include_str!("../../../configs/alerts.yml");
 const README: &str = include_str!("../../../README.md");
@@ -35,6 +40,19 @@ fn exported() -> BTreeSet<String> {
             has_stranger: false,
         }],
     });
+    let now = Time::from_nanos(1_000_000_000);
+    let seen = Seen {
+        node: NodeId(2),
+        boot: BootId(1),
+        via: Via::Host([10, 2, 0, 1].into()),
+        standing: Standing::Knows,
+        version: 1,
+        heard: None,
+        reported: Some(now),
+        round_trip: Some(Span::from_millis(10)),
+        told: None,
+    };
+    state.peers.note(Report { tunnel: None, news: News::Seen(seen) }, now, SystemTime::now());
     let text = String::from_utf8(metrics::render(&[std::sync::Arc::new(state)]).unwrap()).unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
@@ -83,4 +101,42 @@ fn alert_rules_and_readme_name_metrics_that_exist() {
         }
     }
     assert!(count > 30, "{count}");
+}
+
+/// The manual's pages.
+fn pages() -> Vec<(String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pages = files.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    pages.map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// A function of C.
+const OTHERS: [&str; 1] = ["lr2_rx_burst"];
+
+/// `lr2_peer_*` names all that begin so.
+#[test]
+fn the_manual_names_metrics_that_exist() {
+    let exported = exported();
+    let has = |name: &str, is_whole: bool| {
+        exported.iter().any(|sample| {
+            let rest = sample.strip_prefix(name);
+            rest.is_some_and(|rest| {
+                !is_whole
+                    || rest.is_empty()
+                    || ["{", "_bucket{"].iter().any(|it| rest.starts_with(it))
+            })
+        })
+    };
+    let (mut count, mut unknown) = (0, BTreeSet::new());
+    for (page, text) in pages() {
+        for (name, _) in named(&text) {
+            count += 1;
+            if !has(&name, !name.ends_with('_')) && !OTHERS.contains(&&*name) {
+                unknown.insert((page.clone(), name));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "no such metrics: {unknown:#?}");
+    assert!(count > 60, "{count}");
 }

@@ -26,6 +26,8 @@ use super::{State, events, flows, page, records, status};
 const BODY_MAX: usize = 1_024;
 
 mod capturing;
+#[cfg(test)]
+mod documented;
 mod host;
 mod protection;
 mod several;
