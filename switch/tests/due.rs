@@ -112,7 +112,7 @@ fn leave(steps: &[(u64, Step)], is_acked: bool, has_fast_paths: bool) -> Vec<(Ti
         // Some ask for an ACK, and are sent again if none comes.
         let data = |psn: u32| {
             let bth = Bth::new(Opcode::SEND_MIDDLE, Qpn::new(0x11), Psn::new(psn));
-            let bth = Bth { ack_req: psn % 16 == 0, ..bth };
+            let bth = Bth { ack_req: psn.is_multiple_of(16), ..bth };
             with_bth(&inbound(), &bth, &[psn as u8; 256])
         };
         newest = psns_of(&left).max().unwrap_or(newest);
