@@ -100,12 +100,23 @@ impl Opening {
     }
 }
 
+impl Drop for Opening {
+    /// Behind this process somebody else may use the ports.
+    fn drop(&mut self) {
+        for attempt in self.attempts.iter().filter(|attempt| attempt.is_down) {
+            if let Some((port, ..)) = &attempt.opened {
+                let _ = port.set_link(true);
+            }
+        }
+    }
+}
+
 impl Attempt {
     /// Closes the port, or takes its link down.
     fn close(&mut self, is_pci: bool) {
         match &self.opened {
             // Not all drivers can: then it stays up.
-            Some((port, ..)) if is_pci => self.is_down = port.set_link(false).is_ok(),
+            Some((port, ..)) if is_pci => self.is_down |= port.set_link(false).is_ok(),
             _ => self.opened = None,
         }
     }

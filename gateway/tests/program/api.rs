@@ -123,7 +123,6 @@ fn a_gateway_is_asked_reloaded_and_drained_through_its_socket() {
     assert!(!socket.exists());
 }
 
-/// The LAN port repeats the frames of a file without end.
 /// They share listings: one after the other they would not be done in time.
 #[test]
 fn many_ask_for_a_large_table_at_once() {
@@ -153,6 +152,7 @@ fn many_ask_for_a_large_table_at_once() {
     gateway.end(Signal::SIGTERM);
 }
 
+/// The LAN port repeats the frames of a file without end.
 #[test]
 fn frames_are_captured_while_they_pass() {
     let folder = Folder::new("capture");

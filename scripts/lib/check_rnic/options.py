@@ -55,8 +55,8 @@ def _time(text: str, least: float, most: float, allowed: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not least <= seconds <= most:
         raise argparse.ArgumentTypeError(f"{text} is out of range: {allowed}")
-    # The program has no minutes.
-    return f"{seconds * 1e3:g}ms"
+    # The program has no minutes, and no exponents.
+    return f"{round(seconds * 1e6)}us"
 
 
 def _hold(text: str) -> str:
@@ -64,7 +64,7 @@ def _hold(text: str) -> str:
 
 
 def _wait(text: str) -> str:
-    return _time(text, _SHORTEST_WAIT_S, _LONGEST_WAIT_S, "1s to 1h")
+    return _time(text, _SHORTEST_WAIT_S, _LONGEST_WAIT_S, "1s to 60m")
 
 
 class _Parser(argparse.ArgumentParser):

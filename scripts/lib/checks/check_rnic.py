@@ -17,7 +17,7 @@ _REFUSED = (
     (f"{_PORTS} --hold 5", "no quantity such as '10ms'"),
     (f"{_PORTS} --hold 2s", "1ms to 1s"),
     (f"{_PORTS} --wait 2h", "no quantity"),
-    (f"{_PORTS} --wait 61m", "1s to 1h"),
+    (f"{_PORTS} --wait 61m", "1s to 60m"),
     (f"{_PORTS} --only gaps", "no check 'gaps'"),
     (f"{_PORTS} --only gap --skip gap", "leave no check"),
     (f"{_PORTS} --out /nowhere/at/all", "there is no folder /nowhere/at"),
@@ -51,8 +51,8 @@ def _problems() -> list[str]:
         code, text = _refused(words)
         if code != 2 or part not in text or text.count("\n") != 1:
             problems.append(f"{words}: exit code {code}, {text!r} instead of one line with {part!r}")
-    options, _, _ = parse(f"{_PORTS} --only {','.join(CHECKS)} --wait 2m --out /tmp/x.y".split())
-    if (options.wait, options.json.name, options.only) != ("120000ms", "x.y.json", CHECKS):
+    options, _, _ = parse(f"{_PORTS} --only {','.join(CHECKS)} --wait 60m --out /tmp/x.y".split())
+    if (options.wait, options.json.name, options.only) != ("3600000000us", "x.y.json", CHECKS):
         problems.append(f"options: {options}")
     told = _told(
         '{"event":"waits","traffic":"reads"}',
