@@ -125,6 +125,27 @@ fn a_timeout_that_doubles_is_said() {
 }
 
 #[test]
+fn traffic_that_ends_during_a_check_is_no_fault_of_the_rnics() {
+    for name in [Name::Ack, Name::SwallowedAcks] {
+        let mut world = World::new(&[name], WRITES, |_| {});
+        world.end_traffic_after(2);
+        world.run();
+        let [done] = world.results() else { panic!("{:#?}", world.results()) };
+        assert_ne!(done.outcome.verdict, Verdict::Differs, "{done:#?}");
+        world.is_intact();
+    }
+}
+
+#[test]
+fn a_timeout_beyond_the_trial_is_not_tried() {
+    let mut world = World::new(&[Name::Timeout], WRITES, |config| {
+        config.timeout = Span::from_millis(9_000);
+    });
+    world.run();
+    only(&world, Verdict::NotTried, &["nothing was sent again within 6"]);
+}
+
+#[test]
 fn a_source_that_heeds_cnps_is_seen_to_slow_down() {
     let share = |dcqcn| {
         let mut world = World::new(&[Name::Cnp], WRITES, |config| config.dcqcn = dcqcn);

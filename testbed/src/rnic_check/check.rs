@@ -71,6 +71,8 @@ pub struct Orders {
     pub release: bool,
     /// Sent behind the packet of the event, and behind those released.
     pub after: Vec<Injected>,
+    /// A response that does not go on itself, and whose meaning is that of one of these frames.
+    pub delivered: Option<Reply>,
     /// The check is at its end.
     pub outcome: Option<Outcome>,
 }
@@ -108,6 +110,12 @@ impl Context<'_> {
     /// Sends a frame to the requester, before the packet of the event.
     pub fn send_requester(&mut self, bytes: Vec<u8>) {
         self.orders.before.push(Injected { to: self.flow.requester, bytes });
+    }
+
+    /// Sends a frame to the requester that has the meaning of a response which does not go on.
+    pub fn send_in_place_of(&mut self, reply: &Reply, bytes: Vec<u8>) {
+        self.orders.delivered = Some(*reply);
+        self.send_requester(bytes);
     }
 
     /// Sends a frame to the requester, behind the packet of the event.

@@ -93,6 +93,8 @@ pub struct Checker<F> {
     flows: Flows,
     at: usize,
     attempts: u32,
+    /// The newest attempt, which found no opportunity.
+    in_vain: Option<Done>,
     running: Option<Running>,
     /// Since when traffic is awaited for the check that is next.
     waits_since: Option<Time>,
@@ -116,6 +118,7 @@ impl<F: Frame> Checker<F> {
             flows: Flows::default(),
             at: 0,
             attempts: 0,
+            in_vain: None,
             running: None,
             waits_since: None,
             expired: None,
@@ -155,7 +158,7 @@ impl<F: Frame> Checker<F> {
         match fate {
             Fate::Forward => {
                 if let (Seen::Reply(reply), Some(flow)) = (&seen, self.flows.get_mut(id)) {
-                    flow.delivered(reply);
+                    flow.delivered(reply, now);
                 }
                 self.forward(from, frame);
             }
@@ -171,6 +174,9 @@ impl<F: Frame> Checker<F> {
             }
         }
         self.inject_all(&mut orders.after, pool);
+        if let (Some(reply), Some(flow)) = (&orders.delivered, self.flows.get_mut(id)) {
+            flow.delivered(reply, now);
+        }
         if let Some(outcome) = orders.outcome.take() {
             self.finish(outcome, now);
         } else if self.held.len() > HELD_MAX {
@@ -221,13 +227,17 @@ impl<F: Frame> Checker<F> {
         running.check.on_time(&mut cx);
         let late = now.since(running.began) >= LIMIT || now.since(flow.last_seen) >= SILENT;
         if orders.outcome.is_none() && late {
-            orders.outcome = Some(given_up(running, flow));
+            orders.outcome = Some(given_up(running, flow, now));
         }
+        let id = running.flow;
         self.inject_all(&mut orders.before, pool);
         if orders.release {
             self.release();
         }
         self.inject_all(&mut orders.after, pool);
+        if let (Some(reply), Some(flow)) = (&orders.delivered, self.flows.get_mut(id)) {
+            flow.delivered(reply, now);
+        }
         if let Some(outcome) = orders.outcome.take() {
             self.finish(outcome, now);
         }
@@ -323,29 +333,36 @@ impl<F: Frame> Checker<F> {
         let Some(running) = self.running.take() else { return };
         self.ready_at = now + self.config.hold;
         self.attempts += 1;
-        if outcome.verdict == Verdict::NotTried && self.attempts < ATTEMPTS {
-            return;
-        }
-        self.record(Done {
+        let is_in_vain = outcome.verdict == Verdict::NotTried;
+        let done = Done {
             name: running.name,
             outcome,
             queue_pairs: Some(running.queue_pairs),
             began: running.began.since(self.start),
             took: now.since(running.began),
-        });
+        };
+        if is_in_vain && self.attempts < ATTEMPTS {
+            self.in_vain = Some(done);
+        } else {
+            self.record(done);
+        }
     }
 
     /// The check that is next is not tried.
     fn skip(&mut self, why: &str, now: Time) {
         let Some(&name) = self.config.checks.get(self.at) else { return };
         self.waits_since = None;
+        if let Some(done) = self.in_vain.take() {
+            // It says more.
+            return self.record(done);
+        }
         let outcome = Outcome { verdict: Verdict::NotTried, observed: why.into() };
         let began = now.since(self.start);
         self.record(Done { name, outcome, queue_pairs: None, began, took: Span::ZERO });
     }
 
     fn record(&mut self, done: Done) {
-        self.attempts = 0;
+        (self.attempts, self.in_vain) = (0, None);
         self.at += 1;
         self.events.push_back(Event::Ends(Box::new(done.clone())));
         self.done.push(done);
@@ -377,17 +394,18 @@ impl<F: Frame> Checker<F> {
     }
 }
 
-/// A check that does not come to its end: the queue pair goes on no more, or its traffic has ended.
-fn given_up(running: &Running, flow: &Flow) -> Outcome {
+/// A check that does not come to its end: the queue pair goes on no more, its traffic has ended, or it is too slow.
+fn given_up(running: &Running, flow: &Flow, now: Time) -> Outcome {
     let left = flow.next.since(flow.acked);
+    let is_stuck = left > 0 && now.since(flow.acked_at) >= SILENT;
     match running.check.so_far() {
-        Some(seen) if left > 0 => {
+        Some(seen) if is_stuck => {
             let observed =
                 format!("the queue pair did not go on: {left} PSNs are not acknowledged; {seen}");
             Outcome { verdict: Verdict::Differs, observed }
         }
         _ => {
-            let observed = "the traffic ended, or had no fitting packet".into();
+            let observed = "the traffic ended, was too slow, or had no fitting packet".into();
             Outcome { verdict: Verdict::NotTried, observed }
         }
     }

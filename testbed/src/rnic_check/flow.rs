@@ -92,6 +92,8 @@ pub struct Flow {
     pub next: Seq,
     /// The oldest PSN that no delivered response has acknowledged; until there was one, the first that was seen.
     pub acked: Seq,
+    /// When that last grew.
+    pub acked_at: Time,
     /// MSN of the newest response that carried one.
     pub msn: u32,
     /// Path MTU in bytes; 0: not known.
@@ -120,6 +122,7 @@ impl Flow {
             requester_qpn: None,
             next: first,
             acked: first,
+            acked_at: now,
             msn: 0,
             pmtu: 0,
             request: Headers::of(frame, roce),
@@ -186,7 +189,7 @@ impl Flow {
     }
 
     /// A response of it goes on to the requester.
-    pub fn delivered(&mut self, reply: &Reply) {
+    pub fn delivered(&mut self, reply: &Reply, now: Time) {
         let end = match reply.response.verdict {
             Verdict::Acknowledged | Verdict::Response(_) => reply.seq.next(),
             _ => reply.seq,
@@ -195,8 +198,8 @@ impl Flow {
             self.withheld = None;
         }
         let end = self.withheld.map_or(end, |withheld| end.min(withheld));
-        if end <= self.next {
-            self.acked = self.acked.max(end);
+        if end <= self.next && end > self.acked {
+            (self.acked, self.acked_at) = (end, now);
         }
     }
 

@@ -210,6 +210,14 @@ impl World {
         self.load.at_once = at_once;
     }
 
+    /// Until a check has dropped so many responses; then no more work is posted.
+    pub fn end_traffic_after(&mut self, dropped: u64) {
+        while self.ledgers()[End::B.index()].dropped < dropped {
+            self.step();
+        }
+        self.load.at_once = 0;
+    }
+
     /// Until a packet is held.
     pub fn run_until_held(&mut self) {
         while self.ledgers().iter().all(|ledger| ledger.held == 0) {

@@ -23,7 +23,7 @@ pub struct Swallowed {
     trail: Option<Trail>,
     swallowed: u32,
     /// The newest that was swallowed.
-    newest: Vec<u8>,
+    newest: Option<(Reply, Vec<u8>)>,
     began: Option<Time>,
 }
 
@@ -41,25 +41,25 @@ impl Check for Swallowed {
         if reply.is_ack() && self.swallowed < SWALLOWED {
             self.began.get_or_insert(cx.now);
             self.swallowed += 1;
-            self.newest.clear();
-            self.newest.extend_from_slice(packet.bytes);
+            self.newest = Some((*reply, packet.bytes.to_vec()));
             trail.at = trail.at.max(reply.seq);
             return Fate::Drop;
         }
         trail.on_reply(reply, cx.now);
         if reply.is_ack() {
-            self.newest.clear();
+            self.newest = None;
         }
         Fate::Forward
     }
 
     fn on_time(&mut self, cx: &mut Context<'_>) {
         let (Some(trail), Some(began)) = (&mut self.trail, self.began) else { return };
-        if !self.newest.is_empty() {
+        if let Some((reply, bytes)) = &mut self.newest {
             // The requester may wait for it with a full window.
             if cx.now.since(began) >= cx.hold {
                 self.swallowed = SWALLOWED.max(self.swallowed);
-                cx.send_requester(std::mem::take(&mut self.newest));
+                cx.send_in_place_of(reply, std::mem::take(bytes));
+                self.newest = None;
             }
         } else if trail.is_over(cx.flow, cx.now, cx.hold) {
             let words = format!("ACKs were swallowed and a newer one passed; {}", trail.in_words());
@@ -145,7 +145,7 @@ impl Check for Ours {
             && let Some(ours) = packets::ack(flow, reply.response.psn, Aeth { syndrome, msn })
         {
             self.differences = differences(&ours, packet.bytes, packet.roce);
-            cx.send_requester(ours);
+            cx.send_in_place_of(reply, ours);
             self.replaced += 1;
             let (first, _) = self.went_on.unwrap_or((flow.next, flow.next));
             self.went_on = Some((first, flow.next));

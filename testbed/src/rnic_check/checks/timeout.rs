@@ -7,7 +7,7 @@ use crate::rnic_check::check::{Check, Context, Fate, Packet, Verdict};
 use crate::rnic_check::flow::{Reply, Request};
 use crate::rnic_check::trail::{Trail, count, time};
 
-/// Longer than this no timeout is awaited: that of the exponent 20 has passed.
+/// Longer than this no timeout is awaited: that of the exponent 20 has passed. After its own timeout the requester goes on.
 const LONGEST: Span = Span::from_millis(6_000);
 
 /// All responses are swallowed until the requester has sent its packets again twice.
@@ -68,17 +68,16 @@ impl Check for Timeout {
 
     fn on_time(&mut self, cx: &mut Context<'_>) {
         let Some(trail) = &mut self.trail else { return };
-        if !self.open && cx.now.since(self.last) >= LONGEST {
-            self.open = true;
+        let swallowed = format!("{} swallowed", count(self.swallowed, "response"));
+        if !self.open && self.swallowed > 0 && cx.now.since(self.last) >= LONGEST {
+            let again = if self.passes.is_empty() { "nothing" } else { "nothing more" };
+            let words = format!("{swallowed}; {again} was sent again within {}", time(LONGEST));
+            return cx.end(Verdict::NotTried, words);
         }
-        if !self.open || !trail.is_over(cx.flow, cx.now, cx.hold) {
+        let [(first, psn), (second, _), ..] = self.passes[..] else { return };
+        if !trail.is_over(cx.flow, cx.now, cx.hold) {
             return;
         }
-        let swallowed = format!("{} swallowed", count(self.swallowed, "response"));
-        let Some(&(first, psn)) = self.passes.first() else {
-            let words = format!("{swallowed}; nothing was sent again within {}", time(LONGEST));
-            return cx.end(Verdict::NotTried, words);
-        };
         let waited = first.since(self.answered.unwrap_or(trail.since));
         let mut words = vec![
             swallowed,
@@ -88,17 +87,15 @@ impl Check for Timeout {
                 time(self.silence)
             ),
         ];
-        if let Some((second, _)) = self.passes.get(1) {
-            let then = second.since(first);
-            let times = then.as_nanos() as f64 / waited.as_nanos().max(1) as f64;
-            words.push(format!("and {} later once more ({times:.1} times as long)", time(then)));
-        }
+        let then = second.since(first);
+        let times = then.as_nanos() as f64 / waited.as_nanos().max(1) as f64;
+        words.push(format!("and {} later once more ({times:.1} times as long)", time(then)));
         let from_oldest = self.oldest == Some(psn);
         if !from_oldest {
             words.push("it did not begin with the oldest packet that is not acknowledged".into());
         }
         words.push("with the next response it went on".into());
-        cx.judge(from_oldest && self.passes.len() >= 2 && trail.errors == 0, words.join("; "));
+        cx.judge(from_oldest && trail.errors == 0, words.join("; "));
     }
 
     fn so_far(&self) -> Option<String> {
