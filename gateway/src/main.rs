@@ -135,7 +135,7 @@ fn check(cli: &Cli, pairs: &Pairs, machine: Option<&Machine>, unfit: Option<Repo
     if let Some((text, false)) = boot {
         println!("#\n# {text}");
     }
-    // A trial judges with what it finds.
+    // On this machine the trial below says so, by the speeds of the ports that it opens.
     let judged = if machine.is_none() { cores::by_file(pairs) } else { Vec::new() };
     for verdict in judged {
         match verdict {

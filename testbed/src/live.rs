@@ -9,7 +9,7 @@ use common::time::{Span, Time};
 use serde::Serialize;
 
 /// Lines that may wait for the reader; later ones are left out.
-const WAITING: usize = 16;
+const WAITING: usize = 64;
 
 /// Writes lines to standard output.
 pub struct Lines<T>(Option<(SyncSender<T>, JoinHandle<()>)>);

@@ -331,14 +331,18 @@ fn without_traffic_nothing_is_tried() {
 
 #[test]
 fn a_run_that_is_stopped_releases_what_it_holds() {
-    let mut world = World::new(&[Name::Held, Name::Alive], WRITES, |_| {});
-    world.run_until_held();
-    world.stop();
-    assert!(world.ledgers().iter().all(|ledger| ledger.held == 0));
-    for done in world.results() {
-        has(done, Verdict::NotTried, &["stopped"]);
+    for name in [Name::Held, Name::AckRequest] {
+        let mut world = World::new(&[name, Name::Alive], WRITES, |_| {});
+        world.run_until_held();
+        world.stop();
+        for ledger in world.ledgers() {
+            assert_eq!((ledger.held, ledger.dropped), (0, 0), "{name:?}");
+        }
+        for done in world.results() {
+            has(done, Verdict::NotTried, &["stopped"]);
+        }
+        world.is_intact();
     }
-    world.is_intact();
 }
 
 #[test]

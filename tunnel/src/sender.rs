@@ -432,6 +432,14 @@ impl<K> Sender<K> {
                 Cause::Beyond => Err(kept),
                 Cause::Lost | Cause::Moved => self.resend(now, lane, id, kept, out),
             };
+            // The frame is on its way, and without memory it can't be moved: a REPORT decides.
+            let kept = match kept {
+                Err(kept) if cause == Cause::Moved && !again => {
+                    let from = &mut self.lanes[lost.lane().index()];
+                    return from.restore(lost.number(), kept);
+                }
+                kept => kept,
+            };
             let Err(kept) = kept else {
                 let from = &mut self.lanes[lost.lane().index()];
                 match cause {

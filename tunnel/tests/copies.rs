@@ -158,6 +158,52 @@ fn numbers_without_a_frame_on_a_lane_that_fails_are_skipped_on_another() {
     }
 }
 
+/// R-TUN-59: of 700 retransmissions on a lane that fails, none of which is next to another one.
+#[test]
+fn all_numbers_without_a_frame_have_their_turn() {
+    const LOST: u32 = 700;
+    let config = SenderConfig { cache_max: 1 << 12, resend_copies: 1, ..sender().0 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    for n in 0..LOST {
+        let (now, number) = (10 * u64::from(n), FIRST + 2 * n);
+        sender.on_frame(&config, ms(now), lane(0), Order::Free.into(), n, &mut out);
+        let from = Some(WireNumber(number));
+        let lost = Report { from, ..report(number + 1, &[(number, 1)]) };
+        assert!(sender.on_report(ms(now + 9), &lost, &mut out));
+    }
+    let now = 10 * u64::from(LOST);
+    assert_eq!((sender.counts().resent, sender.kept()), (LOST.into(), LOST as usize));
+    sender.set_used(ms(now), lane(0), false, &mut out);
+    assert_eq!((sender.counts().moved, out.skips.len()), (LOST.into(), 8));
+    sender.set_used(ms(now), lane(0), true, &mut out);
+    sender.on_timer(ms(now + 20), &mut out);
+    assert_eq!(out.skips.len(), 16);
+    let mut skipped: Vec<u32> =
+        out.skips.iter().flat_map(|skip| &skip.ranges).map(|(start, _)| start.0).collect();
+    skipped.sort_unstable();
+    skipped.dedup();
+    let retransmissions: Vec<u32> = (0..LOST).map(|n| FIRST + 2 * n + 1).collect();
+    assert_eq!(skipped, retransmissions);
+}
+
+/// R-TUN-59: a frame on a suspect lane may be late only. Were its number skipped, its successors would overtake it.
+#[test]
+fn without_memory_a_frame_stays_on_its_suspect_lane() {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
+    }
+    out.is_out_of_memory = true;
+    sender.set_used(ms(5), lane(0), false, &mut out);
+    sender.set_used(ms(6), lane(0), true, &mut out);
+    sender.on_timer(ms(7), &mut out);
+    assert_eq!((sender.kept(), sender.counts().skipped), (2, 0));
+    assert!(out.skips.is_empty() && out.released.is_empty(), "{:?}", out.skips);
+    assert!(sender.on_report(ms(12), &report(FIRST + 1, &[]), &mut out));
+    assert_eq!((sender.kept(), out.released.len()), (1, 1), "it was late only");
+    assert!(sender.is_balanced());
+}
+
 /// R-TUN-34
 #[test]
 fn if_both_are_lost_the_frame_is_sent_again() {

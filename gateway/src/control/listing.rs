@@ -1,7 +1,7 @@
-//! Asks the workers for what they know: the control thread's end of [`worker::listing`](crate::worker::listing).
+//! Lists flows or records of all workers: the control thread's end of [`worker::listing`](crate::worker::listing).
 //!
-//! One listing is under way at a time. Requests that come meanwhile wait for the next one, which serves all of them that ask
-//! for the same: so each waits for the rest of one listing and for one of its own, however many there are.
+//! One listing runs at a time. Requests that arrive meanwhile wait for the next listing, which serves all of them that have the
+//! same query: so a request waits for the rest of one listing and for one more, however many requests there are.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,32 +22,32 @@ const TICK: Duration = Duration::from_millis(1);
 /// Items that the requests of one listing may keep together. One request may keep up to 10,000.
 const KEPT_MAX: usize = 40_000;
 
-/// What a request makes of the items.
+/// Collects the items of a listing for one request.
 pub trait Take<T>: Send + 'static {
-    /// Looks at an item, with the number of the worker that has it.
+    /// Takes an item of the worker with this number.
     fn take(&mut self, worker: usize, item: &T);
 }
 
-/// A request that waits.
+/// A request that waits for a listing.
 struct Request<Q, T> {
     query: Q,
-    /// Items that it keeps at most.
+    /// Items that its taker keeps at most.
     keeps: usize,
     taker: Arc<Mutex<dyn Take<T>>>,
     done: oneshot::Sender<Result<(), String>>,
 }
 
-/// The requests that wait, the oldest first.
+/// The requests that wait for a listing, the oldest first.
 struct Waiting<Q, T> {
     requests: VecDeque<Request<Q, T>>,
-    /// There is a task that serves them.
+    /// A task serves them.
     is_served: bool,
 }
 
 impl<Q: PartialEq, T> Waiting<Q, T> {
-    /// The oldest request, and those that ask for the same, as far as they may keep items at the same time.
+    /// Takes the oldest request and those with the same query, as far as they keep no more than [`KEPT_MAX`] items together.
     fn next(&mut self) -> Vec<Request<Q, T>> {
-        // Nobody waits for the answer any more.
+        // Their clients have closed the connection.
         self.requests.retain(|request| !request.done.is_closed());
         let mut all = Vec::new();
         let mut kept = 0;
@@ -135,19 +135,18 @@ where
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a request wait for the next listing.
+    /// Queues a request for the next listing.
     fn ask(self: &Arc<Self>, request: Request<Q, T>) {
         let mut waiting = self.waiting();
         waiting.requests.push_back(request);
         if !std::mem::replace(&mut waiting.is_served, true) {
-            // A task of its own: who asks may go away, and others wait for the same listing.
+            // A task of its own: one client may close its connection while others wait for the same listing.
             tokio::spawn(Arc::clone(self).serve());
         }
     }
 
-    /// Lists until nobody waits.
+    /// Runs listings until no request waits.
     async fn serve(self: Arc<Self>) {
-        let mut ways = self.ways.lock().await;
         loop {
             let requests = {
                 let mut waiting = self.waiting();
@@ -156,9 +155,10 @@ where
                 requests
             };
             let Some(first) = requests.first() else { return };
-            let result = ways.list(first.query.clone(), &requests).await;
+            // The main thread adds workers between two listings.
+            let result = self.ways.lock().await.list(first.query.clone(), &requests).await;
             for Request { taker, done, .. } in requests {
-                // Who asked is to be its only owner then.
+                // The client's task is its only owner then.
                 drop(taker);
                 let _ = done.send(result.clone());
             }
@@ -190,7 +190,7 @@ impl<Q: Clone, T: 'static> Ways<Q, T> {
                 return Err(silent(*first));
             }
             if requests.iter().all(|request| request.done.is_closed()) {
-                return Err("nobody waits for it".to_owned());
+                return Err("all clients have closed their connections".to_owned());
             }
             sleep(TICK).await;
         }
@@ -210,7 +210,7 @@ fn take_told<Q, T: 'static>(
     };
     let mut takers: Vec<_> = requests.iter().map(lock).collect();
     let mut has_told = false;
-    // No more than it can have told by now: others wait for this thread.
+    // At most as many rows as the ring holds: other tasks wait for this thread.
     for _ in 0..worker.rows.slots() {
         match worker.rows.pop() {
             Ok(Row::Item { listing: of, item }) if of == listing => {
@@ -218,7 +218,7 @@ fn take_told<Q, T: 'static>(
                 has_told = true;
             }
             Ok(Row::End { listing: of }) if of == listing => return (true, true),
-            // Of a request that was given up.
+            // Of an earlier listing that was given up.
             Ok(_) => {}
             Err(_) => break,
         }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::worker::listing::Source;
 
-    /// Numbers, the multiples of what is asked for.
+    /// The numbers below a limit; a query lists its multiples.
     struct Numbers(u64);
 
     impl Source for Numbers {
@@ -268,6 +268,15 @@ mod tests {
         (0..items).step_by(of as usize).fold(Sum::default(), |sum, n| Sum(sum.0 + 1, sum.1 + n))
     }
 
+    /// Raises a flag when it goes, also when a test fails: its worker would run for ever.
+    struct Raise<'a>(&'a AtomicBool);
+
+    impl Drop for Raise<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Runs `ask` in an event loop, beside a worker with so many items; returns how often these were listed.
     fn beside_a_worker<F: Future<Output = ()>>(
         items: u64,
@@ -277,6 +286,7 @@ mod tests {
         let mut lister = listing.add_worker();
         let (is_over, listed) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
+            let _at_the_end = Raise(&is_over);
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     let was_on = lister.is_on();
@@ -291,7 +301,6 @@ mod tests {
             });
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             runtime.unwrap().block_on(ask(Arc::clone(&listing)));
-            is_over.store(true, Ordering::Relaxed);
         });
         listed.load(Ordering::Relaxed)
     }

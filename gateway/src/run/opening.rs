@@ -40,10 +40,11 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Opens what is not open yet. The pool is at the NUMA node of the ports, if that is known and has room.
+    /// Makes the pool and opens the ports that are not open yet. The pool is at the NUMA node of the ports, if that is known and
+    /// has enough hugepages.
     ///
-    /// If one port can't be opened, no other stays open: what is connected there would take the pair for one that forwards.
-    /// DPDK doesn't open a PCI port again that was closed; such a port stays open, with its link down.
+    /// If one port can't be opened, the others are closed: a neighbour that sees a link up sends frames, which would be lost.
+    /// DPDK can't open a PCI port a second time, so a PCI port stays open with its link down.
     pub(super) fn attempt(
         &mut self,
         eal: &Eal,
@@ -101,7 +102,7 @@ impl Opening {
 }
 
 impl Drop for Opening {
-    /// Behind this process somebody else may use the ports.
+    /// Sets the links up again that [`Attempt::close`] took down: the kernel or another program may use the ports next.
     fn drop(&mut self) {
         for attempt in self.attempts.iter().filter(|attempt| attempt.is_down) {
             if let Some((port, ..)) = &attempt.opened {

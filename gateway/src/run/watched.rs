@@ -19,6 +19,7 @@ use crate::config::{self, Config, ROLES, TUNNELS, word};
 use crate::control::station::Station;
 use crate::control::{State, Watch};
 use crate::cores::{self, Verdict};
+use crate::port::PortId;
 use crate::shares::owners;
 use crate::worker::handoff::mesh;
 use crate::worker::{Ended, Unfinished, events, links, station};
@@ -199,7 +200,12 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
         if self.is_judged {
             return;
         }
-        let rate = cores::link_rate(self.config, &cores::speeds(&self.pair.ports));
+        let speeds = cores::speeds(&self.pair.ports);
+        // A LAN port slower than the WAN limits the rate: its speed is known once its link is up.
+        if self.config.lan.is_pci() && speeds.get(PortId::LAN.index()).is_none_or(Option::is_none) {
+            return;
+        }
+        let rate = cores::link_rate(self.config, &speeds);
         self.is_judged = rate.is_some();
         // The span has the name of the pair.
         match rate.map(|rate| cores::judge(self.config, rate, Some(self.eal.clock().hertz()))) {

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 import time
@@ -17,7 +18,7 @@ from .options import Options, parse
 
 _LIMIT_S = 4 * 3600
 _STOP_S = 10
-# By kind of traffic: what it is, and perftest's command.
+# The kinds of traffic: the name for the operator, and the perftest command that makes it.
 _TRAFFIC = {
     "messages": ("messages of several packets", "ib_write_bw -s 65536"),
     "reads": ("READs of several packets", "ib_read_bw -s 65536"),
@@ -60,8 +61,7 @@ class Guide:
     def _ask_for(self, traffic: str) -> None:
         options = self._options
         what, command = _TRAFFIC[traffic]
-        # One queue pair: which responses belong to which requests is beyond doubt. Few messages at a time: what is in flight
-        # may have to be held.
+        # With one queue pair the responses can belong to no other. With 16 messages at a time (-t) all packets in flight can be held.
         whole = f"{command} -d {options.rdma} -x {options.gid_index} -F -D 120 -q 1 -t 16"
         wait = human_seconds(parse_seconds(options.wait))
         say(f"\nNow the wire waits for {what}, {wait} at most. End what runs on the hosts, then")
@@ -90,9 +90,15 @@ def _program() -> Path:
 
 
 def _skip_at_enter(process: Process) -> None:
-    """Each line from the terminal ends the wait for traffic."""
-    for _ in sys.stdin:
-        process.send_signal(signal.SIGUSR1)
+    """From now on each line from the terminal ends the wait for traffic."""
+
+    def read() -> None:
+        for _ in sys.stdin:
+            process.send_signal(signal.SIGUSR1)
+
+    # What was typed during the build was not meant for this.
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    threading.Thread(target=read, daemon=True).start()
 
 
 def _follow(process: Process, guide: Guide) -> None:
@@ -104,6 +110,9 @@ def _follow(process: Process, guide: Guide) -> None:
         lines = process.output().split("\n")
         for line in lines[told : len(lines) - alive]:
             guide.tell(line)
+            # Before that SIGUSR1 would end the program.
+            if line.endswith(": ready") and sys.stdin.isatty():
+                _skip_at_enter(process)
         told = max(told, len(lines) - 1)
         if not alive:
             return
@@ -117,8 +126,6 @@ def _run(options: Options) -> int:
     ended: Ended | None = None
     with RunDir("lr2-rnic") as run, Processes(run.path) as processes:
         process = _start(options, processes)
-        if sys.stdin.isatty():
-            threading.Thread(target=_skip_at_enter, args=(process,), daemon=True).start()
         try:
             with tidy_end(_LIMIT_S):
                 _follow(process, Guide(options))

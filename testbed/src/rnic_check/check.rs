@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::end::End;
 use super::flow::{Flow, Reply, Request};
+use super::trail::Trail;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +68,8 @@ pub struct Injected {
 pub struct Orders {
     /// Sent before the packet of the event.
     pub before: Vec<Injected>,
-    /// Held packets go on, behind those.
-    pub release: bool,
+    /// So many held packets go on, the oldest first, behind those.
+    pub release: usize,
     /// Sent behind the packet of the event, and behind those released.
     pub after: Vec<Injected>,
     /// A response that does not go on itself, and whose meaning is that of one of these frames.
@@ -123,9 +124,14 @@ impl Context<'_> {
         self.orders.after.push(Injected { to: self.flow.requester, bytes });
     }
 
-    /// Lets held packets go on.
+    /// Lets the oldest held packet go on.
+    pub fn release_first(&mut self) {
+        self.orders.release = 1;
+    }
+
+    /// Lets all held packets go on.
     pub fn release(&mut self) {
-        self.orders.release = true;
+        self.orders.release = usize::MAX;
     }
 
     /// Ends the check.
@@ -146,15 +152,30 @@ impl Context<'_> {
 
 /// A check of one flow. Its calls are in the order of time.
 pub trait Check {
+    /// The reactions of the RNICs since the check did something to the flow, if it has.
+    fn trail(&mut self) -> Option<&mut Trail>;
+
     /// A request of the flow has come.
-    fn on_request(&mut self, request: &Request, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate;
+    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        if let Some(trail) = self.trail() {
+            trail.on_request(request, cx.now);
+        }
+        Fate::Forward
+    }
 
     /// A response of the flow has come.
-    fn on_reply(&mut self, reply: &Reply, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate;
+    fn on_reply(&mut self, reply: &Reply, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        if let Some(trail) = self.trail() {
+            trail.on_reply(reply, cx.now);
+        }
+        Fate::Forward
+    }
 
     /// Time has passed.
     fn on_time(&mut self, cx: &mut Context<'_>);
 
     /// What was seen so far, if the check has done something to the flow; it may not go on because of that.
-    fn so_far(&self) -> Option<String>;
+    fn so_far(&mut self) -> Option<String> {
+        self.trail().map(|trail| trail.in_words())
+    }
 }

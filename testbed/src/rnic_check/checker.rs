@@ -152,9 +152,7 @@ impl<F: Frame> Checker<F> {
         let mut orders = Orders::default();
         let fate = self.ask(id, &seen, &mut frame, &roce, now, &mut orders);
         self.inject_all(&mut orders.before, pool);
-        if orders.release {
-            self.release();
-        }
+        self.release(orders.release);
         match fate {
             Fate::Forward => {
                 if let (Seen::Reply(reply), Some(flow)) = (&seen, self.flows.get_mut(id)) {
@@ -231,9 +229,7 @@ impl<F: Frame> Checker<F> {
         }
         let id = running.flow;
         self.inject_all(&mut orders.before, pool);
-        if orders.release {
-            self.release();
-        }
+        self.release(orders.release);
         self.inject_all(&mut orders.after, pool);
         if let (Some(reply), Some(flow)) = (&orders.delivered, self.flows.get_mut(id)) {
             flow.delivered(reply, now);
@@ -260,7 +256,7 @@ impl<F: Frame> Checker<F> {
 
     /// The run is to end: held packets go on, and what was not tried is so in the results.
     pub fn stop(&mut self, now: Time) {
-        self.release();
+        self.release(usize::MAX);
         let why = "the run was stopped before";
         if self.running.is_some() {
             self.attempts = ATTEMPTS;
@@ -329,7 +325,7 @@ impl<F: Frame> Checker<F> {
 
     /// The running check is at its end.
     fn finish(&mut self, outcome: Outcome, now: Time) {
-        self.release();
+        self.release(usize::MAX);
         let Some(running) = self.running.take() else { return };
         self.ready_at = now + self.config.hold;
         self.attempts += 1;
@@ -373,8 +369,10 @@ impl<F: Frame> Checker<F> {
         self.out.push_back((from.other(), frame));
     }
 
-    fn release(&mut self) {
-        while let Some((from, frame)) = self.held.pop_front() {
+    /// The oldest so many held packets go on.
+    fn release(&mut self, count: usize) {
+        for _ in 0..count.min(self.held.len()) {
+            let Some((from, frame)) = self.held.pop_front() else { return };
             self.ledgers[from.index()].held -= 1;
             self.forward(from, frame);
         }
@@ -395,7 +393,7 @@ impl<F: Frame> Checker<F> {
 }
 
 /// A check that does not come to its end: the queue pair goes on no more, its traffic has ended, or it is too slow.
-fn given_up(running: &Running, flow: &Flow, now: Time) -> Outcome {
+fn given_up(running: &mut Running, flow: &Flow, now: Time) -> Outcome {
     let left = flow.next.since(flow.acked);
     let is_stuck = left > 0 && now.since(flow.acked_at) >= SILENT;
     match running.check.so_far() {

@@ -4,6 +4,7 @@ use common::psn::Seq;
 use common::time::{Span, Time};
 use common::wire::Verdict;
 
+use super::check::Context;
 use super::flow::{Flow, Reply, Request};
 
 /// The reactions on one flow since a stimulus.
@@ -61,6 +62,15 @@ impl Trail {
             goes_on: false,
             over_since: None,
         }
+    }
+
+    /// Begins `trail` with the first request that is new and within a message. Whether this is it.
+    pub fn begin(trail: &mut Option<Self>, request: &Request, cx: &Context<'_>) -> bool {
+        let begins = trail.is_none() && request.is_new_within_message();
+        if begins {
+            *trail = Some(Self::new(cx.flow, request.seq, cx.now));
+        }
+        begins
     }
 
     /// A request has come.

@@ -180,7 +180,7 @@ impl<K> Sender<K> {
         self.skip_elsewhere(from, out);
     }
 
-    /// Sends SKIPs of those numbers of `lane` on lane `via` that `is_known` to the receiver. R-TUN-9
+    /// Sends SKIPs of those numbers of `lane` on lane `via` that `is_known` to the receiver, up to [`MAX_SKIPS`]. R-TUN-9
     pub(super) fn skip<T: Recover<Kept = K>>(
         &self,
         lane: Lane,
@@ -204,6 +204,8 @@ impl<K> Sender<K> {
         let via = self.substitute(lane, 0);
         if via != lane && !self.is_good(lane) {
             self.skip(lane, via, |_| true, out);
+            // No REPORT shortens the list: the rest has its turn with the next PROBE.
+            self.lanes[lane.index()].rotate_skipped(MAX_SKIPS * MAX_RANGES);
         }
     }
 }

@@ -330,6 +330,13 @@ impl<K> Outgoing<K> {
         id.map(|id| Slot { id, kept })
     }
 
+    /// Undoes [`settle`](Self::settle) of a first transmission.
+    pub fn restore(&mut self, number: Number, kept: K) {
+        if let Some(place) = self.handle(number) {
+            *place = Some(kept);
+        }
+    }
+
     /// The handle of a transmission of which nothing is reported.
     pub fn handle(&mut self, number: Number) -> Option<&mut Option<K>> {
         if number < self.base { None } else { self.handles.get_mut(number) }
@@ -367,6 +374,12 @@ impl<K> Outgoing<K> {
             self.dead.swap_remove(0);
         }
         self.dead.push((number, number.next()));
+    }
+
+    /// The first so many ranges of numbers to skip come last from now on.
+    pub fn rotate_skipped(&mut self, count: usize) {
+        let count = count.min(self.dead.len());
+        self.dead.rotate_left(count);
     }
 
     /// Of the ranges of numbers to skip those whose first number `is_known` to the receiver: start and count.

@@ -29,7 +29,7 @@ fn answered() -> Requests {
         for (word, method) in
             [("get(", "GET"), ("put(", "PUT"), ("post(", "POST"), (".delete(", "DELETE")]
         {
-            // `any` refuses here what is answered through the socket.
+            // `.route(path, any(..))` refuses requests over TCP that only the Unix socket answers.
             if methods.starts_with(word) || word.starts_with('.') && methods.contains(word) {
                 all.insert((method.to_owned(), path.clone()));
             }

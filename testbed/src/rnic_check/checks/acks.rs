@@ -6,7 +6,7 @@ use common::wire::Aeth;
 
 use super::differences::differences;
 use crate::rnic_check::check::{Check, Context, Fate, Packet};
-use crate::rnic_check::flow::{Reply, Request};
+use crate::rnic_check::flow::Reply;
 use crate::rnic_check::packets;
 use crate::rnic_check::trail::{Trail, count};
 
@@ -28,11 +28,8 @@ pub struct Swallowed {
 }
 
 impl Check for Swallowed {
-    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        if let Some(trail) = &mut self.trail {
-            trail.on_request(request, cx.now);
-        }
-        Fate::Forward
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
     }
 
     fn on_reply(&mut self, reply: &Reply, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
@@ -67,7 +64,7 @@ impl Check for Swallowed {
         }
     }
 
-    fn so_far(&self) -> Option<String> {
+    fn so_far(&mut self) -> Option<String> {
         let trail = self.trail.as_ref().filter(|_| self.swallowed > 0)?;
         Some(format!("{} swallowed; {}", count(self.swallowed, "ACK"), trail.in_words()))
     }
@@ -82,11 +79,8 @@ pub struct Old {
 }
 
 impl Check for Old {
-    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        if let Some(trail) = &mut self.trail {
-            trail.on_request(request, cx.now);
-        }
-        Fate::Forward
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
     }
 
     fn on_reply(&mut self, reply: &Reply, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
@@ -112,10 +106,6 @@ impl Check for Old {
             cx.judge(trail.is_calm(), words);
         }
     }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
-    }
 }
 
 /// The requester gets our ACKs in place of the responder's for a while.
@@ -129,11 +119,8 @@ pub struct Ours {
 }
 
 impl Check for Ours {
-    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        if let Some(trail) = &mut self.trail {
-            trail.on_request(request, cx.now);
-        }
-        Fate::Forward
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
     }
 
     fn on_reply(&mut self, reply: &Reply, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
@@ -179,7 +166,7 @@ impl Check for Ours {
         cx.judge(trail.is_calm(), words);
     }
 
-    fn so_far(&self) -> Option<String> {
+    fn so_far(&mut self) -> Option<String> {
         let trail = self.trail.as_ref().filter(|_| self.replaced > 0)?;
         Some(format!("{} replaced by ours; {}", count(self.replaced, "ACK"), trail.in_words()))
     }

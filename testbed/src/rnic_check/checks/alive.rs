@@ -4,7 +4,8 @@ use common::psn::Seq;
 use common::time::{Span, Time};
 
 use crate::rnic_check::check::{Check, Context, Fate, Packet};
-use crate::rnic_check::flow::{Reply, Request};
+use crate::rnic_check::flow::Reply;
+use crate::rnic_check::trail::Trail;
 
 /// For so long it is looked at.
 const LOOKED_AT: Span = Span::from_millis(500);
@@ -17,8 +18,8 @@ pub struct Alive {
 }
 
 impl Check for Alive {
-    fn on_request(&mut self, _: &Request, _: Packet<'_>, _: &mut Context<'_>) -> Fate {
-        Fate::Forward
+    fn trail(&mut self) -> Option<&mut Trail> {
+        None
     }
 
     fn on_reply(&mut self, reply: &Reply, _: Packet<'_>, _: &mut Context<'_>) -> Fate {
@@ -40,7 +41,7 @@ impl Check for Alive {
         }
     }
 
-    fn so_far(&self) -> Option<String> {
+    fn so_far(&mut self) -> Option<String> {
         self.began.map(|_| format!("nothing was acknowledged any more, {} NAKs", self.errors))
     }
 }

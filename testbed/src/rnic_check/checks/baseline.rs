@@ -8,7 +8,7 @@ use common::wire::{Aeth, icrc_ok};
 
 use crate::rnic_check::check::{Check, Context, Fate, Packet, Verdict};
 use crate::rnic_check::flow::{Reply, Request};
-use crate::rnic_check::trail::time;
+use crate::rnic_check::trail::{Trail, time};
 
 /// Requests that are looked at …
 const ENOUGH: u64 = 4_000;
@@ -140,6 +140,10 @@ impl Baseline {
 }
 
 impl Check for Baseline {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        None
+    }
+
     fn on_request(&mut self, request: &Request, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         self.began.get_or_insert(cx.now);
         self.on_packet(&packet, 0);
@@ -191,9 +195,5 @@ impl Check for Baseline {
         if self.requests >= ENOUGH || cx.now.since(began) >= AT_MOST {
             self.conclude(cx);
         }
-    }
-
-    fn so_far(&self) -> Option<String> {
-        None
     }
 }

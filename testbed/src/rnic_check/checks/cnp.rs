@@ -3,7 +3,7 @@
 use common::time::{Span, Time};
 
 use crate::rnic_check::check::{Check, Context, Fate, Packet};
-use crate::rnic_check::flow::{Reply, Request};
+use crate::rnic_check::flow::Request;
 use crate::rnic_check::packets;
 use crate::rnic_check::trail::{Trail, count};
 
@@ -24,6 +24,10 @@ pub struct Cnp {
 }
 
 impl Check for Cnp {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         let began = *self.began.get_or_insert(cx.now);
         let passed = cx.now.since(began);
@@ -32,13 +36,6 @@ impl Check for Cnp {
         }
         if let Some(trail) = &mut self.trail {
             trail.on_request(request, cx.now);
-        }
-        Fate::Forward
-    }
-
-    fn on_reply(&mut self, reply: &Reply, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        if let Some(trail) = &mut self.trail {
-            trail.on_reply(reply, cx.now);
         }
         Fate::Forward
     }
@@ -71,9 +68,5 @@ impl Check for Cnp {
             );
             cx.judge(trail.is_calm(), words);
         }
-    }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
     }
 }

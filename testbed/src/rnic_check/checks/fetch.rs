@@ -30,6 +30,10 @@ pub struct Read {
 }
 
 impl Check for Read {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         if request.kind != PacketKind::ReadRequest {
             return Fate::Forward;
@@ -97,10 +101,6 @@ impl Check for Read {
         words.push(count(trail.repeats, "request") + " sent again");
         cx.judge(trail.errors == 0 && from <= trail.at, words.join("; "));
     }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
-    }
 }
 
 /// The response to an atomic is dropped.
@@ -115,6 +115,10 @@ pub struct Atomic {
 }
 
 impl Check for Atomic {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         if let Some(trail) = &mut self.trail {
             trail.on_request(request, cx.now);
@@ -157,9 +161,5 @@ impl Check for Atomic {
             if same { "is the one that was lost: not executed twice" } else { "is another one" }
         );
         cx.judge(same && trail.errors == 0, words);
-    }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
     }
 }

@@ -17,17 +17,17 @@ pub struct Gap {
 }
 
 impl Check for Gap {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        match &mut self.trail {
-            None if request.is_new_within_message() => {
-                self.trail = Some(Trail::new(cx.flow, request.seq, cx.now));
-                return Fate::Drop;
-            }
-            None => {}
-            Some(trail) => {
-                trail.on_request(request, cx.now);
-                self.behind.get_or_insert(cx.now);
-            }
+        if Trail::begin(&mut self.trail, request, cx) {
+            return Fate::Drop;
+        }
+        if let Some(trail) = &mut self.trail {
+            trail.on_request(request, cx.now);
+            self.behind.get_or_insert(cx.now);
         }
         Fate::Forward
     }
@@ -91,9 +91,5 @@ impl Check for Gap {
         }
         let is_expected = trail.naks == 1 && discards && nak == trail.at && repeated == trail.at;
         cx.judge(is_expected && trail.errors == 0, words.join("; "));
-    }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
     }
 }

@@ -3,50 +3,41 @@
 use common::time::Time;
 
 use crate::rnic_check::check::{Check, Context, Fate, Packet, Verdict};
-use crate::rnic_check::flow::{Reply, Request};
+use crate::rnic_check::flow::Request;
 use crate::rnic_check::trail::{Trail, count, time};
 
 /// As many held packets are enough, however short the time.
 const ENOUGH: usize = 256;
 
-/// A packet is kept, those behind it are held, then it is delivered and they behind it.
+/// A packet and those behind it are held, then they are delivered in order.
 #[derive(Default)]
 pub struct Held {
     trail: Option<Trail>,
-    kept: Vec<u8>,
     /// Packets held, and when they went on.
     released: Option<(usize, Time)>,
 }
 
 impl Check for Held {
-    fn on_request(&mut self, request: &Request, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        match &mut self.trail {
-            None if request.is_new_within_message() => {
-                self.trail = Some(Trail::new(cx.flow, request.seq, cx.now));
-                self.kept = packet.bytes.to_vec();
-                Fate::Drop
-            }
-            None => Fate::Forward,
-            Some(trail) => {
-                trail.on_request(request, cx.now);
-                if self.released.is_some() { Fate::Forward } else { Fate::Hold }
-            }
-        }
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
     }
 
-    fn on_reply(&mut self, reply: &Reply, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        if let Some(trail) = &mut self.trail {
-            trail.on_reply(reply, cx.now);
+    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        if Trail::begin(&mut self.trail, request, cx) {
+            return Fate::Hold;
         }
-        Fate::Forward
+        let Some(trail) = &mut self.trail else { return Fate::Forward };
+        trail.on_request(request, cx.now);
+        if self.released.is_some() { Fate::Forward } else { Fate::Hold }
     }
 
     fn on_time(&mut self, cx: &mut Context<'_>) {
         let Some(trail) = &mut self.trail else { return };
         let Some((held, at)) = self.released else {
-            if cx.now.since(trail.since) >= cx.hold || cx.held >= ENOUGH {
-                self.released = Some((cx.held, cx.now));
-                cx.send_responder(std::mem::take(&mut self.kept));
+            // Besides the late packet itself.
+            let behind = cx.held.saturating_sub(1);
+            if cx.now.since(trail.since) >= cx.hold || behind >= ENOUGH {
+                self.released = Some((behind, cx.now));
                 cx.release();
             }
             return;
@@ -55,7 +46,7 @@ impl Check for Held {
             return;
         }
         if held == 0 {
-            return cx.end(Verdict::NotTried, "no packet came behind the one that was kept");
+            return cx.end(Verdict::NotTried, "no packet came behind the late one");
         }
         let what = format!(
             "a packet was late by {} and the {} behind it with it, in order; {}",
@@ -64,9 +55,5 @@ impl Check for Held {
             trail.in_words()
         );
         cx.judge(trail.is_calm(), what);
-    }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
     }
 }

@@ -27,26 +27,25 @@ impl Nak {
 }
 
 impl Check for Nak {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        match &mut self.trail {
-            None if request.is_new_within_message() => {
-                self.trail = Some(Trail::new(cx.flow, request.seq, cx.now));
-                return Fate::Drop;
-            }
-            None => {}
-            Some(trail) => {
-                trail.on_request(request, cx.now);
-                let (at, goes_back) = (trail.at, trail.rounds == 1 && self.sent.is_some());
-                // Before the packet goes on: no ACK of it can have come.
-                if self.twice
-                    && goes_back
-                    && !self.sent_again
-                    && let Some(nak) = cx.nak(at.psn())
-                {
-                    self.sent_again = true;
-                    cx.send_requester(nak);
-                }
-            }
+        if Trail::begin(&mut self.trail, request, cx) {
+            return Fate::Drop;
+        }
+        let Some(trail) = &mut self.trail else { return Fate::Forward };
+        trail.on_request(request, cx.now);
+        let (at, goes_back) = (trail.at, trail.rounds == 1 && self.sent.is_some());
+        // Before the packet goes on: no ACK of it can have come.
+        if self.twice
+            && goes_back
+            && !self.sent_again
+            && let Some(nak) = cx.nak(at.psn())
+        {
+            self.sent_again = true;
+            cx.send_requester(nak);
         }
         Fate::Forward
     }
@@ -109,7 +108,7 @@ impl Check for Nak {
         cx.judge(is_expected, words.join("; "));
     }
 
-    fn so_far(&self) -> Option<String> {
+    fn so_far(&mut self) -> Option<String> {
         let trail = self.trail.as_ref()?;
         let ours = if self.sent.is_some() { "our NAK was sent" } else { "our NAK was not sent" };
         Some(format!("{ours}; {}", trail.in_words()))

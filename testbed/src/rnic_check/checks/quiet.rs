@@ -34,7 +34,8 @@ pub struct Quiet {
     stimulus: Stimulus,
     phase: Phase,
     trail: Option<Trail>,
-    kept: Vec<u8>,
+    /// The packet that is to be delivered twice.
+    copy: Vec<u8>,
     /// The first response to it: how long it took, meaning, PSN.
     answer: Option<(Span, Meaning, Seq)>,
     /// Requests seen before a fitting one.
@@ -48,7 +49,7 @@ impl Quiet {
             stimulus,
             phase: Phase::Waiting,
             trail: None,
-            kept: Vec::new(),
+            copy: Vec::new(),
             answer: None,
             seen: 0,
         }
@@ -82,6 +83,10 @@ impl Quiet {
 }
 
 impl Check for Quiet {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         if let Some(trail) = &mut self.trail {
             trail.on_request(request, cx.now);
@@ -95,16 +100,18 @@ impl Check for Quiet {
             }
             return Fate::Forward;
         }
-        self.kept = packet.bytes.to_vec();
-        if self.stimulus == Stimulus::AckRequest && !request_ack(&mut self.kept, packet.roce) {
+        if self.stimulus == Stimulus::AckRequest && !request_ack(packet.bytes, packet.roce) {
             cx.end(Verdict::Differs, "a request's ICRC is not the one that is computed here");
             return Fate::Forward;
         }
         self.trail = Some(Trail::new(cx.flow, request.seq, cx.now));
         self.phase = Phase::Settling(cx.now);
         match self.stimulus {
-            Stimulus::Duplicate => Fate::Forward,
-            Stimulus::AckRequest => Fate::Drop,
+            Stimulus::Duplicate => {
+                self.copy = packet.bytes.to_vec();
+                Fate::Forward
+            }
+            Stimulus::AckRequest => Fate::Hold,
         }
     }
 
@@ -127,7 +134,10 @@ impl Check for Quiet {
         match self.phase {
             Phase::Settling(since) if cx.now.since(since) >= cx.hold / 2 => {
                 self.phase = Phase::Asked(cx.now);
-                cx.send_responder(std::mem::take(&mut self.kept));
+                match self.stimulus {
+                    Stimulus::Duplicate => cx.send_responder(std::mem::take(&mut self.copy)),
+                    Stimulus::AckRequest => cx.release_first(),
+                }
             }
             Phase::Asked(at) if self.answer.is_some() || cx.now.since(at) >= cx.hold => {
                 self.phase = Phase::Released;
@@ -136,9 +146,5 @@ impl Check for Quiet {
             Phase::Released if trail.is_over(cx.flow, cx.now, cx.hold) => self.judge(cx),
             _ => {}
         }
-    }
-
-    fn so_far(&self) -> Option<String> {
-        self.trail.as_ref().map(Trail::in_words)
     }
 }

@@ -77,6 +77,10 @@ impl Strange {
 }
 
 impl Check for Strange {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         let flow = cx.flow;
         let trail = self.trail.get_or_insert_with(|| Trail::new(flow, request.seq, cx.now));
@@ -127,7 +131,7 @@ impl Check for Strange {
         cx.judge(trail.is_calm() && (cx.icmp == 0 || may_answer), words);
     }
 
-    fn so_far(&self) -> Option<String> {
+    fn so_far(&mut self) -> Option<String> {
         let trail = self.trail.as_ref().filter(|_| self.sent != [0; 2])?;
         Some(trail.in_words())
     }

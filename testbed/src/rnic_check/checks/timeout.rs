@@ -30,6 +30,10 @@ pub struct Timeout {
 }
 
 impl Check for Timeout {
+    fn trail(&mut self) -> Option<&mut Trail> {
+        self.trail.as_mut()
+    }
+
     fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
         match &mut self.trail {
             None if request.is_new_within_message() => {
@@ -98,7 +102,7 @@ impl Check for Timeout {
         cx.judge(from_oldest && trail.errors == 0, words.join("; "));
     }
 
-    fn so_far(&self) -> Option<String> {
+    fn so_far(&mut self) -> Option<String> {
         let trail = self.trail.as_ref()?;
         Some(format!("{} swallowed; {}", count(self.swallowed, "response"), trail.in_words()))
     }
