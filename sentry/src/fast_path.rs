@@ -117,19 +117,13 @@ impl<F: Frame> Flow<F> {
     /// Prefetches all that responses and timers need.
     #[inline]
     pub fn prefetch_all(&self) {
-        let Self { next, pmtu, acked, released, quiet, naks, pass, .. } = self;
+        let Self { next, pmtu, acked, discovery, naks, reads, .. } = self;
         prefetch(next);
         prefetch(pmtu);
         prefetch(acked);
-        prefetch(released);
-        prefetch(quiet);
-        prefetch(naks);
-        prefetch(pass);
-        let Self { discovery, reads, answered, epoch, .. } = self;
         prefetch(discovery);
+        prefetch(naks);
         prefetch(reads);
-        prefetch(answered);
-        prefetch(epoch);
     }
 }
 

@@ -62,22 +62,25 @@ pub struct Flow<F: Frame> {
     /// One past the newest packet that the Depot was known to have delivered, in order. It may
     /// have gone back since.
     pub(crate) released: Seq,
-    // Timers:
+    // And its timers:
     pub(crate) rtt: Rtt,
-    /// Since when a packet is missing that the source can't be asked for.
-    pub(crate) helpless: Option<Time>,
+    /// Newest response; see [`heard`](Self::heard).
+    pub(crate) answered: Time,
+    /// One past the newest PSN that a response of the destination acknowledged. A STATUS can
+    /// tell of later ones, and overtake responses that were sent before it.
+    pub(crate) confirmed: Seq,
     /// SYNCs since the last STATUS, while anything is outstanding.
     pub(crate) unanswered: Unanswered,
     /// No early SYNC before this time, since one was refused.
     pub(crate) quiet: Time,
-    // All else:
-    pub(crate) naks: Naks,
-    pub(crate) pass: Pass,
     pub(crate) discovery: Discovery,
+    pub(crate) naks: Naks,
     /// READ responses and atomic ACKs that the source expects.
     pub(crate) reads: Reads<F>,
-    /// Newest response; see [`heard`](Self::heard).
-    pub(crate) answered: Time,
+    // All else:
+    pub(crate) pass: Pass,
+    /// Since when a packet is missing that the source can't be asked for.
+    pub(crate) helpless: Option<Time>,
     /// Until then the way from the source counts as lossy, and every packet asks for an
     /// ACK: only after one does a source heed another NAK.
     pub(crate) lossy: Time,
@@ -86,9 +89,6 @@ pub struct Flow<F: Frame> {
     /// Packets before this passed the Depot while it was passive. Only the destination knows
     /// whether they arrived (R-REPAIR-7).
     pub(crate) passed: Seq,
-    /// One past the newest PSN that a response of the destination acknowledged. A STATUS can
-    /// tell of later ones, and overtake responses that were sent before it.
-    pub(crate) confirmed: Seq,
     pub(crate) epoch: Epoch,
     /// Packets that were lost before the Sentry, and have not come since.
     pub(crate) gaps: Gaps,

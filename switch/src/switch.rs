@@ -282,18 +282,43 @@ fn process<I: Io, const N: usize>(
     let removed = cx.flows.table.removed();
     // Whether each flow that was found is still in the table.
     let mut is_valid = true;
-    for (frame, seen) in frames.drain(..).zip(burst.frames()) {
+    'frames: for (frame, seen) in frames.drain(..).zip(burst.frames()) {
         let flow = seen.flow.filter(|_| is_valid);
         let declined = match flow.filter(|_| works) {
-            Some(id) => match cx.on_next(id, side, frame, &seen.look) {
-                Ok(()) => continue,
-                Err(declined) => declined,
-            },
+            Some(id) => {
+                let mut frame = frame;
+                loop {
+                    match cx.on_next(id, side, frame, &seen.look) {
+                        Ok(()) => continue 'frames,
+                        Err(Declined::NotNext(same)) if renew(cx, &same, (&burst, seen), id) => {
+                            frame = same;
+                        }
+                        Err(declined) => break declined,
+                    }
+                }
+            }
             None => Declined::NotNext(frame),
         };
         on_other(cx, side, declined, (&burst, seen), flow, works);
         is_valid = cx.flows.table.removed() == removed;
     }
+}
+
+/// Takes the headers of a flow's own frames from a packet, if they are old. Returns whether that was so: then the packet may
+/// be on the fast path all the same, as are most of a flow that sends one now and then.
+#[inline(never)]
+fn renew<I: Io, const N: usize>(
+    cx: &mut Context<'_, I>,
+    frame: &I::Frame,
+    (burst, seen): (&Burst<N>, &Seen),
+    id: FlowId,
+) -> bool {
+    if !seen.look.opcode.is_plain() || !cx.flows.table.is_stale(id, cx.io.now()) {
+        return false;
+    }
+    let Ok(roce) = burst.parsed(seen, frame.bytes()) else { return false };
+    request::prepare(cx, id, roce.psn, frame.bytes(), &roce);
+    !cx.flows.table.is_stale(id, cx.io.now())
 }
 
 /// A frame of a burst that [`Context::on_next`] did not take.

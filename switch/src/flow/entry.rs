@@ -227,7 +227,7 @@ pub(crate) struct Stage<S> {
 impl<S> Stage<S> {
     /// Takes the headers of the flow's own frames from a packet, if they are old. Anybody who
     /// knows a flow's key may send packets of it: only the next one in order, which is most
-    /// likely its source's, and with a right ICRC, is believed.
+    /// likely its source's, and with the headers that are known or a right ICRC, is believed.
     #[inline]
     pub fn renew_headers(
         &mut self,
@@ -237,8 +237,12 @@ impl<S> Stage<S> {
         now: Time,
     ) {
         let Self { track, state, headers, .. } = self;
-        if track.headers_at.since(now) >= HEADERS_AGE && is_next(state) && icrc_ok(bytes, roce) {
-            *headers = Headers::of(bytes, roce);
+        if !track.is_stale(now) || !is_next(state) {
+            return;
+        }
+        let new = Headers::of(bytes, roce);
+        if new == *headers || icrc_ok(bytes, roce) {
+            *headers = new;
             (track.headers_at, track.src_port) = (CoarseTime::at(now), roce.src_port);
         }
     }
@@ -251,11 +255,17 @@ impl Track {
         Self { arrived, headers_at, due, src_port: roce.src_port }
     }
 
+    /// Whether the stage's headers are old.
+    #[inline(always)]
+    pub fn is_stale(&self, now: Time) -> bool {
+        self.headers_at.since(now) >= HEADERS_AGE
+    }
+
     /// Whether a packet is a SEND or WRITE and the next one, so that nothing has to be made ready for it. Then it is noted.
     #[inline(always)]
     pub fn follow(&mut self, look: &Look, now: Time) -> bool {
         look.opcode.is_plain()
-            && self.headers_at.since(now) < HEADERS_AGE
+            && !self.is_stale(now)
             && self.arrived.follow(look.psn)
     }
 }

@@ -150,6 +150,12 @@ impl<F: Frame> Table<F> {
         (entry.state.is_noted() || is_answered) && entry.seen.since(now) < QUIET
     }
 
+    /// Whether the headers that a flow's own frames are made from are old.
+    pub fn is_stale(&self, id: FlowId, now: Time) -> bool {
+        let track = self.get(id).and_then(|entry| entry.state.track());
+        track.is_some_and(|track| track.is_stale(now))
+    }
+
     /// Prefetches the state that a packet of a flow needs, or a response to it.
     #[inline(always)]
     fn prefetch(&self, entry: &Entry<F>) {
