@@ -451,16 +451,16 @@ fn a_shorter_time_is_heeded_by_a_tunnel_that_waits() {
     for bytes in std::mem::take(&mut link.wan[1]) {
         link.arrive(1, Side::Wan, bytes);
     }
-    let end = &mut link.ends[1];
+    let (end, mut wires) = (&mut link.ends[1], Wires::default());
+    link.now += STEP;
+    end.timers(link.now, 64, &mut HeapPool, &mut wires);
+    assert!(end.next_deadline() > link.now, "it has sent a REPORT, and waits");
     let tunnelled = end.as_tunnel().unwrap();
     let config = tunnelled.tunnel().config();
     let switch = tunnelled.lan().unwrap().switch().settings();
-    let give_up = STEP / 2;
-    let tunnel = Tuning { give_up, ..Tuning::of(&config.sender, &config.receiver) };
+    let tunnel = Tuning { give_up: STEP / 2, ..Tuning::of(&config.sender, &config.receiver) };
     end.set_settings(&Settings { switch, tunnel }, link.now);
-    assert!(end.next_deadline() <= link.now + give_up);
-    let mut wires = Wires::default();
-    link.now += give_up;
+    assert!(end.next_deadline() <= link.now);
     end.timers(link.now, 64, &mut HeapPool, &mut wires);
     assert_eq!(wires.0[Side::Lan.index()], [write(1, 2, 1)]);
 }
