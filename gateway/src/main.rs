@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser};
 use gateway::config::{self, Machine, Pairs, ROLES, Refusal, Report, Role, Statement};
 use gateway::cores::{self, Verdict};
@@ -48,18 +48,23 @@ struct Cli {
 /// Whether this machine is set up for a gateway, and how to mend what is not: hugepages, IOMMU, CPUs, drivers of NICs.
 /// Exit status: 0 if nothing is to be mended, else 1.
 #[derive(Parser)]
-#[command(name = "lr2-gateway doctor", version)]
+#[command(name = "lr2-gateway doctor", bin_name = "lr2-gateway doctor", version)]
 struct Doctor {
     /// The folder in which proc and sys are.
-    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    #[arg(long, value_name = "FOLDER", default_value = "/", value_parser = folder())]
     root: PathBuf,
+}
+
+fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new()
+        .try_map(|path| if path.is_dir() { Ok(path) } else { Err("there is no such folder") })
 }
 
 /// Sets up the kernel interfaces that link-loss forwarding held down in gateways which were killed, and prints their names. What a
 /// gateway that runs holds down stays so. The units call it whenever a gateway has ended.
 /// Exit status: 0, or 1 if one can't be set up.
 #[derive(Parser)]
-#[command(name = "lr2-gateway release-links", version)]
+#[command(name = "lr2-gateway release-links", bin_name = "lr2-gateway release-links", version)]
 struct ReleaseLinks {
     /// The runtime folder of these gateways [default: $RUNTIME_DIRECTORY, or /run/lr2-gateway]
     folder: Option<PathBuf>,
