@@ -15,6 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use serde::de::DeserializeOwned;
 
@@ -65,7 +66,19 @@ pub fn run(
             let first = lines.next().unwrap_or_default();
             let first = first.strip_prefix("error: ").unwrap_or(first).trim_end_matches(':');
             let values = lines.find(|line| line.starts_with("[possible values"));
-            let more = values.map_or(String::new(), |values| format!(" {values}"));
+            let more = match e.kind() {
+                // Their names stand in lines of their own.
+                ErrorKind::MissingRequiredArgument => {
+                    let names = text.lines().filter_map(|line| line.strip_prefix("  "));
+                    format!(": {}", names.collect::<Vec<_>>().join(", "))
+                }
+                _ => values.map_or(String::new(), |values| format!(" {values}")),
+            };
+            let first = match e.kind() {
+                // clap writes the whole help.
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing",
+                _ => first,
+            };
             let _ = writeln!(errors, "lr2ctl: {first}{more}; see lr2ctl --help");
             return BAD_INPUT;
         }
@@ -215,20 +228,20 @@ mod tests {
     fn bad_input_is_one_clear_line_and_status_2() {
         for (args, part) in [
             (&["frobnicate"][..], "unrecognized subcommand 'frobnicate'"),
-            (&[], "lr2ctl"),
+            (&[], "a command is missing"),
             (&["events", "--last", "10001"], "10001 is not in 0..=10000"),
             (&["events", "--last", "x"], "invalid digit"),
             (&["log-level", "loud"], "possible values: off, error, warn, info, debug, trace"),
-            (&["set", "wan.spray"], "required"),
+            (&["set", "wan.spray"], "required arguments were not provided: <VALUE>;"),
             (&["flows", "--sort", "size"], "possible values: lost, resent, held"),
             (&["flows", "--limit", "1001"], "1001 is not in 1..=1000"),
             (&["status", "--address", "here"], "--address"),
             (&["flows", "--host", "here"], "--host"),
-            (&["unprotect", "10.2.0.1"], "required"),
+            (&["unprotect", "10.2.0.1"], "required arguments were not provided: <QPN>;"),
             (&["protect", "here", "17"], "DESTINATION"),
             (&["top", "--interval", "0"], "0 is not in 1..=60"),
             (&["top", "--once", "--json", "--socket", "/nowhere"], "top draws a picture"),
-            (&["capture"], "required"),
+            (&["capture"], "required arguments were not provided: --out <FILE>;"),
             (&["capture", "--out", "x", "--direction", "up"], "possible values: in, out"),
             (&["capture", "--out", "x", "--json", "--socket", "/nowhere"], "writes pcapng"),
         ] {

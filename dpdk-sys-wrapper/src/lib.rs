@@ -62,7 +62,7 @@ pub use error::Error;
 pub use lcore::LcoreGuard;
 pub use mbuf::{Mbuf, SharedMbuf};
 pub use mempool::{Mempool, PoolConfig, PoolHandle, STRIDE};
-pub use port::{Link, Port, PortConfig, PortStats};
+pub use port::{Link, Port, PortConfig, PortStats, raise_interface};
 pub use queue::{RxQueue, RxRepairs, TxQueue};
 
 /// The release of DPDK in use, `DPDK 22.11.11` for instance.

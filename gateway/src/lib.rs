@@ -12,6 +12,7 @@ pub mod control;
 pub mod cores;
 pub mod doctor;
 pub mod event;
+pub mod held;
 pub mod instance;
 pub mod log;
 pub mod notify;

@@ -9,10 +9,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser};
 use gateway::config::{self, Machine, Pairs, ROLES, Refusal, Report, Role, Statement};
 use gateway::cores::{self, Verdict};
+use gateway::held;
 use gateway::log::Log;
 use tracing_subscriber::EnvFilter;
 
@@ -21,7 +22,8 @@ use tracing_subscriber::EnvFilter;
 #[command(
     name = "lr2-gateway",
     version,
-    after_help = "lr2-gateway doctor: whether this machine is set up for a gateway, and how to mend what is not."
+    after_help = "lr2-gateway doctor: whether this machine is set up for a gateway, and how to mend what is not.\n\
+                  lr2-gateway release-links: sets up the interfaces that a gateway which was killed held down."
 )]
 struct Cli {
     /// Configuration file (TOML).
@@ -46,11 +48,26 @@ struct Cli {
 /// Whether this machine is set up for a gateway, and how to mend what is not: hugepages, IOMMU, CPUs, drivers of NICs.
 /// Exit status: 0 if nothing is to be mended, else 1.
 #[derive(Parser)]
-#[command(name = "lr2-gateway doctor", version)]
+#[command(name = "lr2-gateway doctor", bin_name = "lr2-gateway doctor", version)]
 struct Doctor {
     /// The folder in which proc and sys are.
-    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    #[arg(long, value_name = "FOLDER", default_value = "/", value_parser = folder())]
     root: PathBuf,
+}
+
+fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new()
+        .try_map(|path| if path.is_dir() { Ok(path) } else { Err("there is no such folder") })
+}
+
+/// Sets up the kernel interfaces that link-loss forwarding held down in gateways which were killed, and prints their names. What a
+/// gateway that runs holds down stays so. The units call it whenever a gateway has ended.
+/// Exit status: 0, or 1 if one can't be set up.
+#[derive(Parser)]
+#[command(name = "lr2-gateway release-links", bin_name = "lr2-gateway release-links", version)]
+struct ReleaseLinks {
+    /// The runtime folder of these gateways [default: $RUNTIME_DIRECTORY, or /run/lr2-gateway]
+    folder: Option<PathBuf>,
 }
 
 fn role() -> impl TypedValueParser<Value = Role> {
@@ -61,13 +78,22 @@ fn role() -> impl TypedValueParser<Value = Role> {
 }
 
 fn main() -> ExitCode {
-    let manual = [Cli::command(), Doctor::command().name("lr2-gateway-doctor")];
+    let manual = [
+        Cli::command(),
+        Doctor::command().name("lr2-gateway-doctor"),
+        ReleaseLinks::command().name("lr2-gateway-release-links"),
+    ];
     if let Some(code) = manual::answer(&manual, std::env::args_os()) {
         return code;
     }
-    // A word of its own, as it needs no configuration.
-    if std::env::args().nth(1).is_some_and(|word| word == "doctor") {
-        return examine(&Doctor::parse_from(std::env::args_os().skip(1)));
+    // Words of their own, as they need no configuration.
+    let words = || std::env::args_os().skip(1);
+    match words().next() {
+        Some(word) if word == "doctor" => return examine(&Doctor::parse_from(words())),
+        Some(word) if word == "release-links" => {
+            return release(&ReleaseLinks::parse_from(words()));
+        }
+        _ => {}
     }
     let cli = Cli::parse();
     let machine = (!cli.elsewhere).then(Machine::read);
@@ -120,6 +146,20 @@ fn examine(options: &Doctor) -> ExitCode {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+/// Sets up what was held down.
+fn release(options: &ReleaseLinks) -> ExitCode {
+    match held::release(&options.folder.clone().unwrap_or_else(held::folder)) {
+        Ok(raised) => {
+            raised.iter().for_each(|name| println!("{name} is set up"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("lr2-gateway: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

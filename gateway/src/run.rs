@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dpdk_sys_wrapper::Eal;
+use dpdk_sys_wrapper::{Eal, raise_interface};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tracing::Span;
 
@@ -84,7 +84,10 @@ pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     server::spawn((config.listen, listener), socket, states.clone())?;
 
     // Another one would fail at its devices, which says more.
-    let _instance = Instance::claim(&config.eal.file_prefix).ok().flatten();
+    let instance = Instance::claim(&config.eal.file_prefix).ok().flatten();
+    if instance.is_some() {
+        raise_held(config);
+    }
     let eal = Eal::init(&eal_config(pairs))?;
     let (opened, unopened) = open(&eal, pairs, &states)?;
     let ended = work(&eal, (opened, unopened), &states, &stop, &mut duties)?;
@@ -98,6 +101,16 @@ pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
         tracing::info!("stopped");
     }
     Ok(())
+}
+
+/// Sets up the interfaces that an earlier process held down when it was killed.
+fn raise_held(config: &Config) {
+    match watched::marks(config).release(raise_interface) {
+        Ok(raised) => raised.iter().for_each(|name| {
+            tracing::info!("{name} is set up: an earlier process was killed and left it down");
+        }),
+        Err(error) => tracing::warn!("{error:#}"),
+    }
 }
 
 /// A pair of ports that is open.

@@ -309,6 +309,79 @@ fn a_requester_that_never_asks_again_for_lost_read_data_differs() {
 }
 
 #[test]
+fn a_requester_that_needs_every_ack_differs() {
+    let mut world = World::new(&[Name::SwallowedAcks], WRITES, |_| {});
+    world.deviate(Deviation::NeedsEveryAck);
+    world.run();
+    only(&world, Verdict::Differs, &["a newer one passed", "sent again"]);
+    world.is_intact();
+}
+
+#[test]
+fn a_responder_that_answers_frames_of_the_tunnel_differs() {
+    let mut world = World::new(&[Name::Tunnel], WRITES, |_| {});
+    world.deviate(Deviation::AnswersAll);
+    world.run();
+    only(&world, Verdict::Differs, &["tunnel frames", "of the responder"]);
+    world.is_intact();
+}
+
+#[test]
+fn a_requester_that_repeats_at_a_cnp_differs() {
+    let mut world = World::new(&[Name::Cnp], WRITES, |_| {});
+    world.deviate(Deviation::RepeatsAtCnps);
+    world.run();
+    only(&world, Verdict::Differs, &["Mbit/s before", "sent again"]);
+    world.is_intact();
+}
+
+#[test]
+fn a_requester_that_skips_the_oldest_packet_at_its_timeout_differs() {
+    let mut world = World::new(&[Name::Timeout], WRITES, |_| {});
+    world.deviate(Deviation::SkipsTheOldest);
+    world.run();
+    only(&world, Verdict::Differs, &["did not begin with the oldest packet"]);
+    world.is_intact();
+}
+
+/// The requester has a wrong value then, so that the world is not intact.
+#[test]
+fn a_responder_that_executes_an_atomic_twice_differs() {
+    let mut world = World::new(&[Name::AtomicResponse], ATOMICS, |_| {});
+    world.deviate(Deviation::ExecutesTwice);
+    world.run();
+    only(&world, Verdict::Differs, &["the value is another one"]);
+}
+
+#[test]
+fn a_queue_pair_that_is_dead_or_refuses_differs_in_the_end() {
+    for (deviation, part) in
+        [(Deviation::IsSilent, "did not go on"), (Deviation::RefusesForNothing, "NAKs")]
+    {
+        let mut world = World::new(&[Name::Baseline, Name::Alive], WRITES, |config| {
+            config.retry = rnic::RetryLimit::Infinite;
+        });
+        world.run_until_ended(1);
+        world.deviate(deviation);
+        world.run();
+        let [_, alive] = world.results() else { panic!("{:#?}", world.results()) };
+        has(alive, Verdict::Differs, &[part]);
+    }
+}
+
+/// One that dies while it is looked at is not alive, though packets were acknowledged before.
+#[test]
+fn a_queue_pair_that_dies_while_it_is_looked_at_differs() {
+    let mut world = World::new(&[Name::Alive], WRITES, |config| {
+        config.retry = rnic::RetryLimit::Infinite;
+    });
+    world.run_for(Span::from_millis(200));
+    world.deviate(Deviation::IsSilent);
+    world.run();
+    only(&world, Verdict::Differs, &["did not go on"]);
+}
+
+#[test]
 fn a_queue_pair_that_ends_at_a_gap_differs() {
     let mut world = World::new(&[Name::Gap, Name::Alive], WRITES, |config| {
         config.retry = rnic::RetryLimit::Count(0);

@@ -1,11 +1,14 @@
-//! The kernel's interface behind a port of `net_af_packet`, whose driver neither knows nor sets its link.
+//! The kernel's interface behind a port: of `net_af_packet`, whose driver neither knows nor sets its link, and of others that are
+//! named only.
 
 use std::ffi::{c_int, c_short, c_ulong};
+use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::net::if_::if_indextoname;
 
 /// `ETHTOOL_GLINK`: whether there is a carrier.
 const GLINK: u32 = 10;
@@ -22,6 +25,23 @@ struct Value {
 pub(super) fn of(driver: &str, device: &str) -> Option<String> {
     let name = device.split(',').find_map(|argument| argument.strip_prefix("iface="))?;
     (driver == "net_af_packet").then(|| name.to_owned())
+}
+
+/// The name of the interface with the kernel's number `index`.
+pub(super) fn name(index: u32) -> Option<String> {
+    // Of a number that nobody has, nix makes an empty name.
+    if_indextoname(index).ok()?.into_string().ok().filter(|name| !name.is_empty())
+}
+
+/// Sets a kernel interface up, by its name and without DPDK: for one that a process which is no more has set down.
+///
+/// # Errors
+/// [`io::ErrorKind::NotFound`] if there is no such interface in this network namespace, or what the kernel refused.
+pub fn raise(name: &str) -> io::Result<()> {
+    set(name, true).map_err(|errno| match errno {
+        Errno::ENODEV => io::ErrorKind::NotFound.into(),
+        errno => errno.into(),
+    })
 }
 
 /// Whether an interface is there, is up and has a carrier; `None` if the kernel doesn't say.
@@ -105,5 +125,8 @@ mod tests {
         assert_eq!(is_up("nosuch0"), Some(false));
         assert_eq!(is_up("a-name-of-many-bytes"), Some(false));
         assert_eq!(set("nosuch0", true), Err(Errno::ENODEV));
+        assert_eq!(raise("nosuch0").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+        let lo = nix::net::if_::if_nametoindex("lo").unwrap();
+        assert_eq!((name(lo).as_deref(), name(0)), (Some("lo"), None));
     }
 }

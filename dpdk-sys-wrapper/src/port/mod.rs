@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError};
 pub use self::config::PortConfig;
 use self::config::{check, refused};
 use self::inner::PortInner;
+pub use self::kernel::raise as raise_interface;
 use crate::device;
 use crate::eal::Eal;
 use crate::error::{Error, errno_text};
@@ -87,6 +88,7 @@ impl Port {
             device: config.device.clone(),
             name: name(found.id),
             interface: kernel::of(&driver, &config.device),
+            index: info.if_index,
             driver,
             rx_queues: config.rx_queues.min(info.max_rx_queues).max(1),
             claimed: 0,
@@ -183,6 +185,12 @@ impl Port {
             let step = if up { "setting its link up" } else { "setting its link down" };
             Err(Error::Port { device: port.device.clone(), step: step.into(), reason })
         })
+    }
+
+    /// The kernel's interface behind the port, by its present name; `None` if the kernel has no part in the port. The interface stays as
+    /// [`set_link`](Self::set_link) left it when the process ends, unless it is a tap, which goes with the process.
+    pub fn interface(&self) -> Option<String> {
+        kernel::name(self.0.index)
     }
 
     /// Stops the port and starts it again, with its settings: a `net_memif` client then looks for its server anew. The

@@ -12,19 +12,21 @@ use crate::peer::{News, Report, Seen, Standing, Via};
 const RULES: &str = include_str!("../../../configs/alerts.yml");
 const README: &str = include_str!("../../../README.md");
 
-/// The samples of a gateway with a tunnel over UDP, without their values.
-fn exported() -> BTreeSet<String> {
-    let expected = tunnel::Expected {
-        tunnels: 1,
+/// What a gateway exports with so many tunnels over UDP, or with none.
+pub(super) fn rendered(tunnels: Option<u8>) -> String {
+    let expected = tunnels.map(|tunnels| tunnel::Expected {
+        tunnels,
         ports: 1,
         lanes: 1,
         is_udp: true,
         headers: 66,
         port: 4288,
         needed: 4288,
-    };
-    let state = State::new("both", 1, Some(expected));
+    });
+    let state = State::new("both", 1, expected);
     let [next_hop, peer] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(Into::into);
+    let way = station::Way { next_hop, mac: None, peer, is_answered: false, has_stranger: false };
+    let ways = tunnels.map(|_| way).into_iter().collect();
     state.put(Sample {
         ports: vec![Default::default(); 2],
         up: vec![true; 2],
@@ -32,13 +34,7 @@ fn exported() -> BTreeSet<String> {
         mbufs: 1,
         workers: vec![WorkerHealth::default()],
         stopping: false,
-        ways: vec![station::Way {
-            next_hop,
-            mac: None,
-            peer,
-            is_answered: false,
-            has_stranger: false,
-        }],
+        ways,
     });
     let now = Time::from_nanos(1_000_000_000);
     let seen = Seen {
@@ -52,8 +48,14 @@ fn exported() -> BTreeSet<String> {
         round_trip: Some(Span::from_millis(10)),
         told: None,
     };
-    state.peers.note(Report { tunnel: None, news: News::Seen(seen) }, now, SystemTime::now());
-    let text = String::from_utf8(metrics::render(&[std::sync::Arc::new(state)]).unwrap()).unwrap();
+    let tunnel = tunnels.filter(|tunnels| *tunnels > 1).map(|_| 0);
+    state.peers.note(Report { tunnel, news: News::Seen(seen) }, now, SystemTime::now());
+    String::from_utf8(metrics::render(&[std::sync::Arc::new(state)]).unwrap()).unwrap()
+}
+
+/// The samples of a gateway with a tunnel, without their values.
+fn exported() -> BTreeSet<String> {
+    let text = rendered(Some(1));
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
 }
@@ -112,7 +114,7 @@ fn pages() -> Vec<(String, String)> {
 }
 
 /// A function of C.
-const OTHERS: [&str; 1] = ["lr2_rx_burst"];
+pub(super) const OTHERS: [&str; 1] = ["lr2_rx_burst"];
 
 /// `lr2_peer_*` names all that begin so.
 #[test]

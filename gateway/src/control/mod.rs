@@ -17,6 +17,8 @@ pub mod health;
 pub mod links;
 mod listing;
 pub mod metrics;
+#[cfg(test)]
+mod metrics_page;
 pub mod neighbour;
 mod page;
 pub mod parameters;

@@ -14,6 +14,7 @@ use self::policy::{LinkLoss, Side};
 use crate::config::{Config, LinkForward};
 use crate::control::State as Shared;
 use crate::event::What;
+use crate::held::Marks;
 use crate::port::PortId;
 
 /// A port's link.
@@ -23,6 +24,9 @@ pub(super) trait LinkPort {
 
     /// Sets it up or down.
     fn set(&self, up: bool) -> Result<(), String>;
+
+    /// The kernel's interface behind it, which stays down if the process is killed.
+    fn interface(&self) -> Option<String>;
 }
 
 impl LinkPort for Port {
@@ -32,6 +36,10 @@ impl LinkPort for Port {
 
     fn set(&self, up: bool) -> Result<(), String> {
         self.set_link(up).map_err(|error| error.to_string())
+    }
+
+    fn interface(&self) -> Option<String> {
+        self.interface()
     }
 }
 
@@ -48,11 +56,13 @@ pub(super) struct Forwarder<'p, P: LinkPort> {
     ports: &'p [P],
     done: Vec<Done>,
     policy: LinkLoss,
+    marks: Marks,
 }
 
 impl<'p, P: LinkPort> Forwarder<'p, P> {
-    /// Asks the drivers of the ports that may be taken down whether they can be, and says which can't.
-    pub(super) fn new(config: &Config, ports: &'p [P], state: &Shared) -> Self {
+    /// Asks the drivers of the ports that may be taken down whether they can be, and says which can't. `marks` outlive the
+    /// process.
+    pub(super) fn new(config: &Config, ports: &'p [P], state: &Shared, marks: Marks) -> Self {
         let hold_down = Duration::from_nanos(config.link_loss.hold_down.as_nanos());
         let mode = config.link_loss.forward;
         for (id, port) in PortId::all(u8::MAX).zip(ports) {
@@ -61,7 +71,6 @@ impl<'p, P: LinkPort> Forwarder<'p, P> {
                 LinkForward::Lan => id == PortId::LAN,
                 LinkForward::On => true,
             };
-            // An earlier gateway that was killed may have left it down.
             let answer = if is_asked { port.set(true) } else { continue };
             state.links.set_settable(id, answer.is_ok());
             if let Err(error) = answer {
@@ -73,7 +82,7 @@ impl<'p, P: LinkPort> Forwarder<'p, P> {
             }
         }
         let done = vec![Done::default(); ports.len()];
-        Self { ports, done, policy: LinkLoss::new(mode, hold_down, Instant::now()) }
+        Self { ports, done, policy: LinkLoss::new(mode, hold_down, Instant::now()), marks }
     }
 
     /// Looks at the links, and takes down or releases ports. To be called every 20 ms.
@@ -107,7 +116,19 @@ impl<'p, P: LinkPort> Forwarder<'p, P> {
             if is_held == done.is_held || !state.links.is_settable(id) {
                 continue;
             }
-            if let Err(error) = port.set(!is_held) {
+            let interface = port.interface();
+            if let (true, Some(name)) = (is_held, &interface)
+                && let Err(error) = self.marks.set(name)
+                && !done.has_failed
+            {
+                tracing::warn!("{name} would stay down if this process was killed: {error:#}");
+            }
+            let is_set = port.set(!is_held);
+            // It is up: it was released, or could not be taken down.
+            if let (true, Some(name)) = (is_set.is_ok() != is_held, &interface) {
+                self.marks.clear(name);
+            }
+            if let Err(error) = is_set {
                 if !core::mem::replace(&mut done.has_failed, true) {
                     tracing::error!("port {}, tried again and again: {error}", id.name());
                 }
@@ -159,13 +180,20 @@ mod tests {
             self.is_down_by_order.set(!up);
             Ok(())
         }
+
+        fn interface(&self) -> Option<String> {
+            Some("no interface".to_owned())
+        }
     }
 
     #[test]
     fn what_fails_is_tried_again() {
         let config = good(&lab(""));
         let (state, ports) = (Shared::new("both", 1, None), [Fake::new(), Fake::new()]);
-        let mut it = Forwarder::new(&config, &ports, &state);
+        let folder = tempfile::tempdir().unwrap();
+        let marks = Marks::of(folder.path(), "test");
+        let marked = || folder.path().join("held-links/test/no interface").exists();
+        let mut it = Forwarder::new(&config, &ports, &state, marks);
         let start = Instant::now();
         let look = |it: &mut Forwarder<'_, Fake>, ms| {
             it.look(&state, start + Duration::from_millis(ms));
@@ -176,9 +204,11 @@ mod tests {
         ports[0].works.set(false);
         look(&mut it, 20);
         assert_eq!(look(&mut it, 60), [false; 2]);
+        assert!(!marked());
         assert!(!state.links.is_held(PortId::LAN));
         ports[0].works.set(true);
         assert_eq!(look(&mut it, 80), [true, false]);
+        assert!(marked());
         assert!(state.links.is_held(PortId::LAN));
         // Nobody knows the link for a while.
         ports[1].up.set(None);
@@ -187,10 +217,12 @@ mod tests {
         look(&mut it, 5_020);
         ports[0].works.set(false);
         assert_eq!(look(&mut it, 6_020), [true, false]);
+        assert!(marked());
         assert!(state.links.is_held(PortId::LAN));
         ports[0].works.set(true);
         it.end(&state);
         assert_eq!([0, 1].map(|n| ports[n].is_down_by_order.get()), [false; 2]);
+        assert!(!marked());
         assert!(!state.links.is_held(PortId::LAN));
     }
 
@@ -200,7 +232,9 @@ mod tests {
         let config = good(&lab(""));
         let ports = [Fake::new(), Fake::new(), Fake::new()];
         let state = Shared::new("both", 1, None);
-        let mut it = Forwarder::new(&config, &ports, &state);
+        let folder = tempfile::tempdir().unwrap();
+        let marks = Marks::of(folder.path(), "test");
+        let mut it = Forwarder::new(&config, &ports, &state, marks);
         let start = Instant::now();
         let look = |it: &mut Forwarder<'_, Fake>, ms, one, other| {
             ports[1].up.set(one);

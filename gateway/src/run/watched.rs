@@ -19,6 +19,7 @@ use crate::config::{self, Config, ROLES, TUNNELS, word};
 use crate::control::station::Station;
 use crate::control::{State, Watch};
 use crate::cores::{self, Verdict};
+use crate::held::{self, Marks};
 use crate::port::PortId;
 use crate::shares::owners;
 use crate::worker::handoff::mesh;
@@ -122,7 +123,7 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
             stations,
             links,
             events,
-            forwarder: Forwarder::new(config, &pair.ports, state),
+            forwarder: Forwarder::new(config, &pair.ports, state, marks(config)),
             notes: Notes::new(config, Instant::now()),
             up: vec![None; pair.ports.len()],
             config,
@@ -239,6 +240,11 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
     pub(super) fn join(mut self) -> anyhow::Result<Ended> {
         self.ended.take().unwrap_or_else(|| Ok(Ended::default()))
     }
+}
+
+/// Those of the interfaces that this process holds down.
+pub(super) fn marks(config: &Config) -> Marks {
+    Marks::of(&held::folder(), &config.eal.file_prefix)
 }
 
 fn say(config: &Config, workers: usize) {

@@ -107,6 +107,57 @@ fn a_lost_wan_takes_the_lan_down_and_the_other_way_round() {
     }
 }
 
+/// The units' command raises what a gateway that was killed held down, and so does the next start.
+#[test]
+fn a_killed_gateway_leaves_no_interface_down_for_good() {
+    if !in_a_namespace() {
+        return;
+    }
+    cables();
+    let (folder, listen) = (Folder::new("link-killed"), free_address());
+    let memory = SMALL.replace("64MiB", "96MiB");
+    let text = config(&packet_socket(0, "lan"), &packet_socket(1, "wan"), listen, &memory);
+    let file = folder.config(&text);
+    // Each unit's command, and a start.
+    let units = [
+        include_str!("../../../configs/lr2-gateway.service"),
+        include_str!("../../../configs/lr2-gateway@.service"),
+    ];
+    for unit in units.map(Some).into_iter().chain([None]) {
+        assert!(ip("link set far up"));
+        let mut gateway = Running::start(&file, listen);
+        assert!(ip("link set far down"));
+        until("host", false);
+        // What it holds stays so while it runs.
+        assert_eq!(stop_post(units[0], &folder), "");
+        gateway.child.kill().unwrap();
+        gateway.child.wait().unwrap();
+        assert!(!has_carrier("host"));
+        if let Some(unit) = unit {
+            assert_eq!(stop_post(unit, &folder), "lan is set up\n");
+            assert!(until("host", true) < Duration::from_secs(1));
+            assert_eq!(stop_post(unit, &folder), "");
+            continue;
+        }
+        // Also one that forwards no link loss.
+        assert!(ip("link set far up"));
+        let text = format!("{text}[link_loss]\nforward = \"off\"\n");
+        let log = Running::start(&folder.config(&text), listen).end(Signal::SIGTERM);
+        assert!(log.contains("lan is set up: an earlier process was killed and left it down"));
+        assert!(has_carrier("host"));
+    }
+}
+
+/// What the command prints that a unit runs after the gateway's end.
+fn stop_post(unit: &str, folder: &Folder) -> String {
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStopPost=")).unwrap();
+    let words = line.strip_prefix("-/usr/bin/lr2-gateway ").unwrap().split(' ');
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
+    let output = command.args(words).env("RUNTIME_DIRECTORY", folder.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", crate::support::stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// A tap's driver can be told as well; that of a memif can't.
 #[test]
 fn what_a_driver_can_do_is_said() {

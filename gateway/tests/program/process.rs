@@ -321,8 +321,14 @@ fn a_gateway_that_was_killed_starts_again() {
 #[test]
 fn the_doctor_says_what_is_to_be_mended() {
     let folder = Folder::new("doctor");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
-    let output = command.args(["doctor", "--root"]).arg(folder.path("")).output().unwrap();
+    let doctor = |root| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
+        command.args(["doctor", "--root"]).arg(folder.path(root)).output().unwrap()
+    };
+    let output = doctor("nowhere");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no such folder"), "{}", stderr(&output));
+    let output = doctor("");
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("MEND  hugepages: none are reserved\n      echo 512 > "), "{printed}");

@@ -54,9 +54,11 @@ pub fn fails_with(output: &Output, code: i32, parts: &[&str]) {
     }
 }
 
+/// Its runtime folder is that of the configuration.
 pub fn lr2_gateway(config: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
     command.arg("--config").arg(config).env_remove("RUST_LOG");
+    command.env("RUNTIME_DIRECTORY", config.parent().unwrap());
     command
 }
 

@@ -35,7 +35,7 @@ _INSTALLED = (
         f" && test -s /usr/share/zsh/vendor-completions/_{name} && test -s /usr/share/fish/vendor_completions.d/{name}.fish"
         for name in PROGRAMS
     )),
-    ("lr2ctl --help, and pages of its commands", "lr2ctl --help && man --path lr2ctl-flows && man --path lr2-gateway-doctor"),
+    ("lr2ctl --help, and pages of its commands", "lr2ctl --help && man --path lr2ctl-flows && man --path lr2-gateway-doctor && man --path lr2-gateway-release-links"),
     ("man shows what the program says", "MANPAGER=cat man --warnings -E UTF-8 lr2-gateway | grep -q -- --elsewhere"),
     ("the configuration passes --check, from which it opens its ports", "mkdir -p /run/lr2 /var/lib/lr2 && "
         "lr2-gateway --config /etc/lr2/gateway.toml --check >/tmp/out && cat /tmp/out && grep -q '^# port wan: net_null1' /tmp/out"),

@@ -1,13 +1,16 @@
 //! Two models of RNICs with a [`Checker`] between them, on virtual time.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+mod deviation;
 
-use common::control::DEFAULT_OPCODE;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+pub use self::deviation::Deviation;
+use self::deviation::Memory;
 use common::frame::Frame;
 use common::heap::{HeapFrame, HeapPool};
 use common::time::{Span, Time};
-use common::wire::{Aeth, Headers, PacketKind, Qpn, Response, Verdict as Meaning, parse};
+use common::wire::{Qpn, parse};
 use rnic::{Nic, NicConfig, QpConfig, QpId, Status, WorkKind, WorkRequest, lab_ip};
 use testbed::rnic_check::{Checker, Config, Done, End, Event, Ledger, Name};
 
@@ -23,31 +26,6 @@ pub struct Load {
     pub len: u32,
     /// Work requests outstanding.
     pub at_once: usize,
-}
-
-/// What the RNICs do unlike the model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deviation {
-    /// The requester heeds no NAK.
-    IgnoresNaks,
-    /// The responder answers no packet that it has had.
-    DropsDuplicates,
-    /// Both answer a control message by a NAK of what they expect.
-    AnswersControl,
-    /// The requester heeds no ACK but those of the responder itself.
-    IgnoresOurAcks,
-    /// The requester sends again what is not acknowledged when an old ACK comes.
-    RepeatsAtOldAcks,
-    /// Both compute another ICRC.
-    OtherIcrc,
-    /// The hosts answer what is not theirs by ICMP.
-    AnswersByIcmp,
-    /// The requester repeats no READ request.
-    NeverAsksAgain,
-    /// The responder keeps what is behind a gap.
-    KeepsBehindGaps,
-    /// The requester goes back to the oldest packet that is not acknowledged, not to the PSN of the NAK.
-    GoesBackTooFar,
 }
 
 /// A frame on its way.
@@ -89,14 +67,7 @@ pub struct World {
     number: u64,
     delay: Span,
     deviation: Option<Deviation>,
-    /// Highest PSN that the responder has had, for one that drops duplicates.
-    had: Option<common::psn::Psn>,
-    /// Packets behind a gap, for one that keeps them.
-    kept: Vec<HeapFrame>,
-    /// All frames of the responder, for a requester that heeds no others.
-    responses: HashSet<Vec<u8>>,
-    /// One past the PSN that was acknowledged last.
-    acked: common::psn::Psn,
+    memory: Memory,
     posted: u64,
     failed: u64,
 }
@@ -138,10 +109,7 @@ impl World {
             number: 0,
             delay: Span::from_micros(5),
             deviation: None,
-            had: None,
-            kept: Vec::new(),
-            responses: HashSet::new(),
-            acked: common::psn::Psn::new(0),
+            memory: Memory::default(),
             posted: 0,
             failed: 0,
         }
@@ -196,13 +164,18 @@ impl World {
         }
     }
 
-    /// After a pause the queue pairs' numbers are used again, from this PSN on.
-    pub fn use_again(&mut self, psn: u32) {
-        let at_once = std::mem::take(&mut self.load.at_once);
-        let end = self.now + Span::from_millis(1_000);
+    /// For a while.
+    pub fn run_for(&mut self, span: Span) {
+        let end = self.now + span;
         while self.now < end {
             self.step();
         }
+    }
+
+    /// After a pause the queue pairs' numbers are used again, from this PSN on.
+    pub fn use_again(&mut self, psn: u32) {
+        let at_once = std::mem::take(&mut self.load.at_once);
+        self.run_for(Span::from_millis(1_000));
         let psn = common::psn::Psn::new(psn);
         for nic in &mut self.nics {
             nic.reset_qp(QpId::new(0), psn, psn, self.now);
@@ -288,10 +261,7 @@ impl World {
             let nic = &mut self.nics[end.index()];
             nic.on_timers(self.now);
             while let Some(frame) = self.nics[end.index()].poll_transmit(self.now, &mut HeapPool) {
-                if self.deviation == Some(Deviation::IgnoresOurAcks) && end == End::B {
-                    self.responses.insert(frame.bytes().to_vec());
-                }
-                if !self.is_withheld(end, &frame) {
+                if let Some(frame) = self.sends(end, frame) {
                     self.fly(true, end, frame);
                 }
             }
@@ -343,116 +313,6 @@ impl World {
         }
         if !self.deviates(end, &frame) {
             self.nics[end.index()].receive(frame.bytes(), self.now);
-        }
-    }
-
-    /// Whether an RNIC that deviates does not send what the model sends.
-    fn is_withheld(&self, end: End, frame: &HeapFrame) -> bool {
-        let Ok(roce) = parse(frame.bytes()) else { return false };
-        let repeats = self.results().is_empty()
-            && self.deviation == Some(Deviation::NeverAsksAgain)
-            && end == End::A
-            && roce.kind() == PacketKind::ReadRequest;
-        // The model asks for the rest, whose length is no multiple of the whole.
-        repeats && roce.reth(frame.bytes()).is_some_and(|reth| reth.len != self.load.len)
-    }
-
-    /// Does with a frame what an RNIC does that deviates. Whether the model is not to have it.
-    fn deviates(&mut self, end: End, frame: &HeapFrame) -> bool {
-        let bytes = frame.bytes();
-        let parsed = parse(bytes).ok();
-        match (self.deviation, parsed) {
-            (Some(Deviation::IgnoresNaks), Some(roce)) => {
-                Response::of(&roce, bytes).is_some_and(|r| r.verdict == Meaning::Missing)
-            }
-            (Some(Deviation::IgnoresOurAcks), Some(_)) => {
-                end == End::A && !self.responses.contains(bytes)
-            }
-            (Some(Deviation::DropsDuplicates), Some(roce)) if roce.kind().is_request() => {
-                let is_old = self.had.is_some_and(|had| roce.psn.distance(had) <= 0);
-                if !is_old {
-                    self.had = Some(roce.psn);
-                }
-                is_old
-            }
-            (Some(Deviation::KeepsBehindGaps), Some(roce)) if roce.kind().is_request() => {
-                self.keep(frame, roce.psn)
-            }
-            (Some(Deviation::GoesBackTooFar), Some(roce)) if end == End::A => {
-                let Some(response) = Response::of(&roce, bytes) else { return false };
-                if response.verdict == Meaning::Acknowledged {
-                    self.acked = roce.psn.offset(1);
-                }
-                let is_nak = response.verdict == Meaning::Missing;
-                if is_nak {
-                    let mut nak = bytes.to_vec();
-                    let aeth =
-                        Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: response.msn.unwrap_or(0) };
-                    Headers::of(bytes, &roce).emit_ack(roce.dest_qpn, self.acked, aeth, &mut nak);
-                    self.nics[0].receive(&nak, self.now);
-                }
-                is_nak
-            }
-            (Some(Deviation::RepeatsAtOldAcks), Some(roce)) if end == End::A => {
-                let is_ack = Response::of(&roce, bytes)
-                    .is_some_and(|response| response.verdict == Meaning::Acknowledged);
-                let is_old = is_ack && roce.psn.distance(self.acked) < -1;
-                if is_old {
-                    let mut nak = bytes.to_vec();
-                    let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: 0 };
-                    let headers = Headers::of(bytes, &roce);
-                    headers.emit_ack(roce.dest_qpn, self.acked, aeth, &mut nak);
-                    self.nics[0].receive(&nak, self.now);
-                } else if is_ack {
-                    self.acked = roce.psn.offset(1);
-                }
-                is_old
-            }
-            (Some(Deviation::AnswersControl), Some(roce)) if roce.opcode == DEFAULT_OPCODE => {
-                let headers = Headers::of(bytes, &roce).reversed();
-                let mut nak = vec![0; headers.frame_len(Aeth::LEN)];
-                let qpn = if end == End::B { Qpn::new(0x11) } else { Qpn::new(0x22) };
-                let aeth = Aeth { syndrome: Aeth::NAK_INVALID_REQUEST, msn: 0 };
-                headers.emit_ack(qpn, roce.psn, aeth, &mut nak);
-                self.fly(true, end, HeapFrame::from(nak));
-                true
-            }
-            (Some(Deviation::AnswersByIcmp), roce)
-                if roce.is_none_or(|roce| roce.opcode == DEFAULT_OPCODE) =>
-            {
-                let mut icmp = vec![0; 60];
-                icmp[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-                (icmp[23], icmp[34], icmp[35]) = (1, 3, 3);
-                self.fly(true, end, HeapFrame::from(icmp));
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a packet is kept because one before it is missing; the first such is not, so that it makes the NAK.
-    fn keep(&mut self, frame: &HeapFrame, psn: common::psn::Psn) -> bool {
-        let expected = self.had.map_or(psn, |had| had.offset(1));
-        match psn.distance(expected) {
-            0 => {
-                self.had = Some(psn);
-                self.nics[1].receive(frame.bytes(), self.now);
-                let kept = std::mem::take(&mut self.kept);
-                for frame in kept {
-                    let psn = parse(frame.bytes()).expect("it was one").psn;
-                    if self.had.is_some_and(|had| psn == had.offset(1)) {
-                        self.had = Some(psn);
-                        self.nics[1].receive(frame.bytes(), self.now);
-                    }
-                }
-                true
-            }
-            1.. => {
-                let is_first = self.kept.is_empty();
-                self.kept.push(frame.clone());
-                !is_first
-            }
-            _ => false,
         }
     }
 }
