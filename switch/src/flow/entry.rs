@@ -264,9 +264,7 @@ impl Track {
     /// Whether a packet is a SEND or WRITE and the next one, so that nothing has to be made ready for it. Then it is noted.
     #[inline(always)]
     pub fn follow(&mut self, look: &Look, now: Time) -> bool {
-        look.opcode.is_plain()
-            && !self.is_stale(now)
-            && self.arrived.follow(look.psn)
+        look.opcode.is_plain() && !self.is_stale(now) && self.arrived.follow(look.psn)
     }
 }
 
