@@ -17,6 +17,15 @@ pub use pairs::{Pair, Pairs};
 /// A word or a sentence.
 pub type Text = Cow<'static, str>;
 
+/// A queue pair number or a PSN as it is written in a request: 24 bits, decimal or, with `0x`, hexadecimal. `None` if it is none.
+pub fn number_of_24_bits(text: &str) -> Option<u32> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.ok().filter(|number| *number < 1 << 24)
+}
+
 /// Why a request was refused.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]

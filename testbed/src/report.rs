@@ -1,7 +1,7 @@
 //! The JSON report at the end, and figures of a distribution.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
@@ -58,6 +58,20 @@ pub struct Summary {
     pub max: f64,
 }
 
+/// The file of an option for a report. A run that takes an hour should not find at its end that there is no folder for it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn file(text: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(text);
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(format!("there is no folder {}", folder.display())),
+        _ if file.file_name().is_none() || file.is_dir() => Err("that is no file".to_owned()),
+        _ => Ok(file),
+    }
+}
+
 /// Writes `report` to `file`, all or nothing.
 ///
 /// # Errors
@@ -91,6 +105,19 @@ mod tests {
             (summary.max, 1000e3),
         ] {
             assert!((found / wanted - 1.0).abs() < 2e-3, "{found} instead of {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_report_needs_a_folder() {
+        let folder = std::env::temp_dir();
+        let inside = folder.join("lr2-report.json");
+        assert_eq!(file(inside.to_str().expect("UTF-8")), Ok(inside));
+        assert_eq!(file("lr2-report.json"), Ok("lr2-report.json".into()));
+        let nowhere = file("/no/such/folder/x.json").expect_err("no folder");
+        assert_eq!(nowhere, "there is no folder /no/such/folder");
+        for not_a_file in [folder.to_str().expect("UTF-8"), "/", ""] {
+            assert_eq!(file(not_a_file).expect_err(not_a_file), "that is no file");
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use api::{Draining, LogLevel, Refusal, Reloaded};
+use api::{Draining, LogLevel, Refusal, Reloaded, number_of_24_bits};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::rejection::StringRejection;
@@ -210,15 +210,6 @@ async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
         page.note = state.facts().note_on_flows().map(Into::into);
     }
     page.map(|page| answer(&page)).map_err(|why| Error::new(StatusCode::SERVICE_UNAVAILABLE, why))
-}
-
-/// A number of 24 bits, decimal or hexadecimal.
-fn number_of_24_bits(text: &str) -> Option<u32> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.ok().filter(|number| *number < 1 << 24)
 }
 
 async fn serve_records(state: Shared, Query(params): Params) -> Answer {

@@ -9,6 +9,7 @@ use common::time::Span;
 use super::link::{LinkOptions, frames_on_their_way};
 use crate::dpdk::{DpdkOptions, RING, SLACK};
 use crate::idle::IdlePolicy;
+use crate::report;
 use link::{DirectionConfig, Invalid};
 use settings::units;
 
@@ -38,7 +39,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Where to write the counters at the end
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = report::file)]
     pub json: Option<PathBuf>,
     /// Write the counters to standard output this often, a line of JSON each
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -79,6 +80,13 @@ impl Options {
                 return Err(Self::command().error(ErrorKind::ValueValidation, message));
             }
             options.more.push(link);
+        }
+        let devices: Vec<_> = options.links().flat_map(|link| [&link.a, &link.b]).collect();
+        let twice = devices.iter().enumerate().find(|(n, device)| devices[..*n].contains(device));
+        if let Some((_, device)) = twice {
+            let message =
+                format!("the device {device:?} is given twice: each end of a link has its own");
+            return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         Ok(options)
     }
@@ -144,6 +152,9 @@ mod tests {
             ("--a x --b y --next --name lan --a z", "--b <DEVICE>"),
             ("--a x --b y --next --name lan --a z --b w --seed 2", "--seed"),
             ("--a x", "--b <DEVICE>"),
+            ("--a x --b x", "the device \"x\" is given twice"),
+            ("--a x --b y --next --name lan --a z --b x", "the device \"x\" is given twice"),
+            ("--a x --b y --json /no/such/folder/x.json", "there is no folder /no/such/folder"),
         ] {
             let error = parse(line).expect_err(line).to_string();
             assert!(error.contains(part), "{line}: {error}");

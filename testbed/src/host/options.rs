@@ -10,6 +10,7 @@ use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
 
 use crate::dpdk::DpdkOptions;
 use crate::idle::IdlePolicy;
+use crate::report;
 use settings::units;
 
 /// Sends or receives RoCEv2 traffic on a DPDK port, as an RNIC would, and
@@ -37,7 +38,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub live: Option<Span>,
     /// Where to write the figures at the end
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = report::file)]
     pub json: Option<PathBuf>,
     /// How long to wait for the link to come up
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]

@@ -10,6 +10,7 @@ use super::checker::{Config, HELD_MAX};
 use super::checks::Name;
 use crate::dpdk::{DpdkOptions, RING, SLACK};
 use crate::idle::IdlePolicy;
+use crate::report;
 use settings::units;
 
 /// Tries on two RNICs what LR2 gateways do to them, and reports how they take it.
@@ -65,7 +66,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration)]
     pub wait: Span,
     /// Where to write the report for programs
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = report::file)]
     pub json: Option<PathBuf>,
     /// Where to write the report for people, in Markdown
     #[arg(long, value_name = "FILE")]

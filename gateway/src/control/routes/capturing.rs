@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use api::number_of_24_bits;
 use axum::Router;
 use axum::extract::{Path, Query};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 
-use super::{Answer, Error, Parameters, Params, Shared, answer, number_of_24_bits};
+use super::{Answer, Error, Parameters, Params, Shared, answer};
 use crate::control::{State, capture};
 use crate::port::PortId;
 use crate::worker::capture::{Direction, Filter, Wanted};

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use api::number_of_24_bits;
 use axum::Router;
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::routing::post;
 
-use super::{Answer, Error, Parameters, Params, Shared, answer, number_of_24_bits};
+use super::{Answer, Error, Parameters, Params, Shared, answer};
 use crate::control::{State, flows};
 
 /// Flows of one request: as many as a worker takes at once.
