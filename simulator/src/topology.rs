@@ -9,7 +9,7 @@ use rnic::NicConfig;
 
 use crate::net::{Cable, Marking, PathConfig, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
-use crate::path::timeout;
+use crate::path::{packet_wire_bytes, timeout};
 use crate::run::START;
 use crate::scenario::{LossIn, Scenario, Topology, WanPath};
 use crate::scheme::Scheme;
@@ -132,6 +132,15 @@ impl Builder<'_> {
         node
     }
 
+    /// The rate of a switch's port towards a gateway: it is shaped to what the long haul
+    /// carries behind the gateway's headers, so that a queue for the long haul builds up
+    /// where the site marks and pauses.
+    fn border_rate(&self) -> u64 {
+        let packet = packet_wire_bytes(self.scenario.nic.pmtu.into());
+        let behind = packet + self.model.headers(self.scenario);
+        (u128::from(self.scenario.long_haul.rate) * u128::from(packet) / u128::from(behind)) as u64
+    }
+
     /// Joins two ports by a cable of the site.
     fn join(&mut self, a: (usize, usize), b: (usize, usize)) {
         let site = &self.scenario.site;
@@ -199,11 +208,10 @@ impl Builder<'_> {
 
     /// A switch for all hosts of a site, and a gateway.
     ///
-    /// A gateway sends into its site at the fabric's rate. The switch sends to the
-    /// gateway at the long haul's rate: its port is shaped, so that a queue for the
-    /// long haul builds up where the site marks and pauses.
+    /// A gateway sends into its site at the fabric's rate, the switch to the gateway at
+    /// [`border_rate`](Self::border_rate).
     fn dumbbell_site(&mut self, hosts: Range<u32>) -> usize {
-        let (host_rate, border_rate) = (self.scenario.site.host_rate, self.scenario.long_haul.rate);
+        let (host_rate, border_rate) = (self.scenario.site.host_rate, self.border_rate());
         let count = hosts.len();
         let mut rates = vec![host_rate; count];
         rates.push(border_rate);
@@ -232,7 +240,7 @@ impl Builder<'_> {
     ) -> Vec<usize> {
         let site = &self.scenario.site;
         let (host_rate, fabric_rate) = (site.host_rate, site.fabric_rate);
-        let border_rate = self.scenario.long_haul.rate;
+        let border_rate = self.border_rate();
         let first = hosts.start;
         let leaf_of = move |host: u32| (host - first) as usize / hosts_per_leaf;
 

@@ -51,7 +51,7 @@ fn setting(
 }
 
 /// The file of a scenario; `more`: further keys of its top level.
-fn scenario(
+pub(super) fn scenario(
     sizes: &str,
     delay_us: u32,
     p: f64,

@@ -18,6 +18,7 @@ mod lose;
 mod markdown;
 pub mod never_worse;
 mod page;
+mod paired;
 mod published;
 mod source;
 mod targets;
@@ -167,14 +168,19 @@ impl Found {
         Self { setting, summaries, mean_reorder }
     }
 
-    /// How many times as long as on the lossless link messages take on average under `scheme`:
+    /// How many times as long as under `base` messages take on average under `scheme`:
     /// all runs together, and half of the width of the 95 % confidence interval of the mean
     /// of the runs' ratios, which have the same messages.
+    pub fn times(&self, scheme: Scheme, base: Scheme) -> Option<(f64, Option<f64>)> {
+        let (own, other) = (self.scheme(scheme)?.main(), self.scheme(base)?.main());
+        let pairs = own.seed_means_us.iter().zip(&other.seed_means_us);
+        let ratios: Vec<f64> = pairs.map(|(own, other)| own / other).collect();
+        Some((own.fct_us.mean? / other.fct_us.mean?, half_width(&ratios)))
+    }
+
+    /// The same against the lossless link.
     pub fn times_lossless(&self, scheme: Scheme) -> Option<(f64, Option<f64>)> {
-        let (own, ideal) = (self.scheme(scheme)?.main(), self.scheme(Scheme::LOSSLESS)?.main());
-        let pairs = own.seed_means_us.iter().zip(&ideal.seed_means_us);
-        let ratios: Vec<f64> = pairs.map(|(own, ideal)| own / ideal).collect();
-        Some((own.fct_us.mean? / ideal.fct_us.mean?, half_width(&ratios)))
+        self.times(scheme, Scheme::LOSSLESS)
     }
 
     /// Results of `scheme`.
@@ -196,6 +202,7 @@ pub fn settings(effort: &Effort, seed: u64, parts: &[Part]) -> Result<Vec<Settin
         all.extend(congestion::settings(effort, seed)?);
         all.extend(within::settings(effort, seed)?);
         all.extend(budget::settings(effort, seed)?);
+        all.extend(paired::settings(effort, seed)?);
     }
     if parts.contains(&Part::Beyond) {
         all.extend(beyond::settings(effort, seed)?);

@@ -4,7 +4,7 @@
 use super::evaluation::{COLUMNS, POOLS, WORKLOADS, mean, p99};
 use super::markdown::{by_scheme, loss, mean_median_p99, page, table};
 use super::targets::ratio;
-use super::{Effort, Found, budget, congestion, of_series, source, targets, within};
+use super::{Effort, Found, budget, congestion, of_series, paired, source, targets, within};
 use crate::report::figures::{Figure, slowdown_by_size};
 use crate::report::format::{bytes, change, micros, number, share};
 use crate::report::{Course, Scale};
@@ -40,6 +40,7 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         ("figures", figures.iter().map(super::embed::embed).collect()),
         ("targets", targets::reached_table(&all)),
         ("behind", targets::behind(&all)),
+        ("paired", paired::table_of(found)),
         ("pools", pools(&web)),
         ("bounded", bounded(&of(POOLS), &web)),
         ("bound", bound(&of(POOLS), &web)),
@@ -75,6 +76,7 @@ pub(super) fn in_short(found: &[Found]) -> Vec<String> {
     for scheme in [Scheme::LR2, Scheme::CACHED] {
         points.push(targets::in_short(&workloads, scheme));
     }
+    points.extend(paired::in_short(found));
     points
 }
 

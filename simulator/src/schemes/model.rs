@@ -24,6 +24,12 @@ pub trait SchemeModel: Sync {
         Box::new(Wire)
     }
 
+    /// Bytes that a gateway puts in front of each packet on the long haul. A switch's port
+    /// towards a gateway is shaped to what is left.
+    fn headers(&self, _scenario: &Scenario) -> u64 {
+        0
+    }
+
     /// The RNIC of a host.
     fn rnic(&self, _scenario: &Scenario, config: NicConfig) -> Box<dyn Rnic> {
         Box::new(Nic::go_back_n(config))

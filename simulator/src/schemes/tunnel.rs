@@ -34,7 +34,9 @@ const WINDOW: u64 = 1 << 20;
 const TIMERS: usize = 1 << 20;
 
 /// Bytes that the encapsulation `ethernet` adds to a frame.
-const SHIM: f64 = 18.0;
+const ETHERNET: u64 = 18;
+/// Those that `udp` over IPv4 adds.
+const UDP: u64 = 58;
 /// Bytes of a REPORT on the wire, without ranges.
 const REPORT: f64 = 102.0;
 
@@ -43,7 +45,7 @@ const REPORT: f64 = 102.0;
 pub fn overhead(rtt: Span, pmtu: u32) -> [f64; 2] {
     let packet = packet_wire_bytes(pmtu.into()) as f64;
     let reports = rtt.as_secs_f64() / report_interval(rtt).as_secs_f64();
-    [1.0 + SHIM / packet, reports * REPORT / packet]
+    [1.0 + ETHERNET as f64 / packet, reports * REPORT / packet]
 }
 
 pub(super) struct Tunnel;
@@ -71,6 +73,13 @@ impl SchemeModel for Tunnel {
             sends: |path| path.sends_repairing(),
             fct: |path, nic, packets| path.fct_tunnel(packets, nic),
         })
+    }
+
+    fn headers(&self, scenario: &Scenario) -> u64 {
+        match scenario.gateway.tunnel {
+            Carriage::Ethernet => ETHERNET,
+            Carriage::Udp => UDP,
+        }
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
