@@ -3,6 +3,7 @@
 
 use std::fs::{self, ReadDir};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -10,17 +11,18 @@ use dpdk_sys_wrapper::raise_interface;
 
 use crate::instance::Instance;
 
-/// Where the marks are, unless systemd gives a folder.
-const FOLDER: &str = "/run/lr2-gateway";
+/// Where the marks are, unless systemd gives a folder. That of a unit would not do: it goes when the unit stops.
+const FOLDER: &str = "/run/lr2-held";
 
-/// The folder of marks of this process: systemd's `RuntimeDirectory=`, else `/run/lr2-gateway`.
+/// The folder of marks of this process: systemd's `RuntimeDirectory=`, else `/run/lr2-held`.
 pub fn folder() -> PathBuf {
     // Of several the first is the gateway's own.
     let given = std::env::var("RUNTIME_DIRECTORY").unwrap_or_default();
     given.split(':').find(|folder| !folder.is_empty()).unwrap_or(FOLDER).into()
 }
 
-/// The marks of one gateway: `held-links/FILE_PREFIX/INTERFACE`, empty files.
+/// The marks of one gateway: `held-links/NAMESPACE/FILE_PREFIX/INTERFACE`, empty files. Interfaces of the same name may be in several network
+/// namespaces, which share the folder.
 #[derive(Clone, Debug)]
 pub struct Marks(PathBuf);
 
@@ -28,6 +30,12 @@ impl Marks {
     /// Those below `folder` of the gateway with this `eal.file_prefix`.
     pub fn of(folder: &Path, file_prefix: &str) -> Self {
         Self(all(folder).join(file_prefix))
+    }
+
+    /// Where they are.
+    #[cfg(test)]
+    pub fn folder(&self) -> &Path {
+        &self.0
     }
 
     /// Marks an interface; to be called before it is set down.
@@ -80,8 +88,12 @@ impl Marks {
 pub fn release(folder: &Path) -> anyhow::Result<Vec<String>> {
     let (mut raised, mut faults) = (Vec::new(), Vec::new());
     for file_prefix in names(&all(folder))? {
-        let Some(_instance) = Instance::claim(&file_prefix)? else { continue };
-        match Marks::of(folder, &file_prefix).release(raise_interface) {
+        let released = match Instance::claim(&file_prefix) {
+            Ok(None) => continue,
+            Ok(Some(_instance)) => Marks::of(folder, &file_prefix).release(raise_interface),
+            Err(error) => Err(error).context(format!("can't tell whether {file_prefix} runs")),
+        };
+        match released {
             Ok(names) => raised.extend(names),
             Err(error) => faults.push(format!("{error:#}")),
         }
@@ -90,8 +102,10 @@ pub fn release(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(raised)
 }
 
+/// The marks of all gateways in the network namespace of this process.
 fn all(folder: &Path) -> PathBuf {
-    folder.join("held-links")
+    let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino());
+    folder.join("held-links").join(namespace.to_string())
 }
 
 /// What is in a folder, in order; nothing if it is not there.
@@ -105,6 +119,9 @@ fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
             Ok(names)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            anyhow::bail!("can't read {}: only root may", folder.display())
+        }
         Err(error) => anyhow::bail!("can't read {}: {error}", folder.display()),
     }
 }
@@ -166,6 +183,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_none_is_named() {
         let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("held-links")).unwrap();
         fs::write(all(folder.path()), "").unwrap();
         let error = release(folder.path()).unwrap_err().to_string();
         assert!(error.starts_with("can't read ") && error.contains("held-links"), "{error}");

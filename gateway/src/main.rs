@@ -46,7 +46,7 @@ struct Cli {
 }
 
 /// Whether this machine is set up for a gateway, and how to mend what is not: hugepages, IOMMU, CPUs, drivers of NICs.
-/// Exit status: 0 if nothing is to be mended, else 1.
+/// Exit status: 0 if nothing is to be mended, else 1; 2 for a command line that is wrong.
 #[derive(Parser)]
 #[command(name = "lr2-gateway doctor", bin_name = "lr2-gateway doctor", version)]
 struct Doctor {
@@ -66,7 +66,7 @@ fn folder() -> impl TypedValueParser<Value = PathBuf> {
 #[derive(Parser)]
 #[command(name = "lr2-gateway release-links", bin_name = "lr2-gateway release-links", version)]
 struct ReleaseLinks {
-    /// The runtime folder of these gateways [default: $RUNTIME_DIRECTORY, or /run/lr2-gateway]
+    /// The runtime folder of these gateways [default: $RUNTIME_DIRECTORY, or /run/lr2-held]
     folder: Option<PathBuf>,
 }
 

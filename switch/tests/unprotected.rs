@@ -69,6 +69,22 @@ fn a_sentry_tells_the_depot_and_lets_the_flow_pass() {
     }
 }
 
+/// No pipeline begins on the word of a damaged packet, however old the flow is (R-PASS-4).
+#[test]
+fn a_damaged_packet_protects_nothing_again() {
+    let (mut bench, _) = Bench::paired(Recovery::Auto, 0..8);
+    bench.unprotect(&name(Lan));
+    bench.wait(Span::from_millis(150));
+    assert!(bench.switch.protect(&name(Lan)));
+    let mut damaged = request(&outbound(), 0x22, 8);
+    damaged[70] ^= 1;
+    bench.assert_passes(Lan, &damaged);
+    assert_eq!(bench.count(Metric::PassedBadIcrc), 1);
+    assert_eq!(stage(&bench, Lan), Some(FlowStage::Awaited));
+    let sent = bench.lan(request(&outbound(), 0x22, 8));
+    assert_eq!(syncs(&sent), [Reason::Open]);
+}
+
 #[test]
 fn a_depot_delivers_what_it_holds_in_order_and_tells_the_sentry() {
     let mut bench = Bench::new(Recovery::Auto);

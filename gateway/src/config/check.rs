@@ -348,9 +348,15 @@ fn eal(doc: &Document<'_>, config: &Config) {
         let found = format!("core {} twice", twice[0]);
         doc.problem(&key, found, "each core once: a worker polls, and wants one to itself");
     }
-    if eal.file_prefix.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
+    let is_strange = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    // It is the name of folders.
+    if eal.file_prefix.contains(is_strange) || eal.file_prefix.starts_with('.') {
         let found = format!("\"{}\"", eal.file_prefix);
-        doc.problem("eal.file_prefix", found, "letters, digits, '-', '_' and '.'");
+        doc.problem(
+            "eal.file_prefix",
+            found,
+            "letters, digits, '-', '_' and '.', which is not the first",
+        );
     }
     if !eal.memory.is_multiple_of(1 << 20) {
         let found = units::show_size(eal.memory);

@@ -290,6 +290,10 @@ fn eal_arguments_that_are_keys() {
     let two = good(&lab("[eal]\ncores = [1, 2]\nmemory = \"1GiB\""));
     assert_eq!((two.worker.count, two.worker.spread), (2, Spread::Mixed));
     refuses(&lab("[eal]\nfile_prefix = \"a/b\""), &["eal.file_prefix: found \"a/b\""]);
+    refuses(
+        &lab("[eal]\nfile_prefix = \"..\""),
+        &["eal.file_prefix: found \"..\"", "not the first"],
+    );
     refuses(&lab("[eal]\nmemory = \"512MB\""), &["a multiple of 1MiB"]);
     good(&lab("[eal]\nextra = [\"--log-level=debug\"]\ncores = [1]"));
 }

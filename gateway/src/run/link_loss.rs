@@ -149,7 +149,8 @@ impl<'p, P: LinkPort> Forwarder<'p, P> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+    use std::path::PathBuf;
 
     use super::*;
     use crate::config::tests::{good, lab};
@@ -159,12 +160,14 @@ mod tests {
         up: Cell<Option<bool>>,
         works: Cell<bool>,
         is_down_by_order: Cell<bool>,
+        /// Its mark, which is there before it goes down.
+        mark: RefCell<Option<PathBuf>>,
     }
 
     impl Fake {
         fn new() -> Self {
             let (up, works) = (Cell::new(Some(true)), Cell::new(true));
-            Self { up, works, is_down_by_order: Cell::new(false) }
+            Self { up, works, is_down_by_order: Cell::new(false), mark: RefCell::default() }
         }
     }
 
@@ -177,6 +180,8 @@ mod tests {
             if !self.works.get() {
                 return Err("the driver refuses".into());
             }
+            let mark = self.mark.borrow();
+            assert!(up || mark.as_ref().is_none_or(|mark| mark.exists()), "no mark yet");
             self.is_down_by_order.set(!up);
             Ok(())
         }
@@ -192,7 +197,9 @@ mod tests {
         let (state, ports) = (Shared::new("both", 1, None), [Fake::new(), Fake::new()]);
         let folder = tempfile::tempdir().unwrap();
         let marks = Marks::of(folder.path(), "test");
-        let marked = || folder.path().join("held-links/test/no interface").exists();
+        let mark = marks.folder().join("no interface");
+        let marked = || mark.exists();
+        ports[0].mark.replace(Some(mark.clone()));
         let mut it = Forwarder::new(&config, &ports, &state, marks);
         let start = Instant::now();
         let look = |it: &mut Forwarder<'_, Fake>, ms| {

@@ -150,10 +150,13 @@ impl<F: Frame> Table<F> {
         (entry.state.is_noted() || is_answered) && entry.seen.since(now) < QUIET
     }
 
-    /// Whether the headers that a flow's own frames are made from are old.
+    /// Whether a flow has a pipeline, and the headers that its own frames are made from are old.
     pub fn is_stale(&self, id: FlowId, now: Time) -> bool {
-        let track = self.get(id).and_then(|entry| entry.state.track());
-        track.is_some_and(|track| track.is_stale(now))
+        match self.get(id).map(|entry| &entry.state) {
+            Some(FlowState::Sentry(stage)) => stage.track.is_stale(now),
+            Some(FlowState::Depot(stage)) => stage.track.is_stale(now),
+            _ => false,
+        }
     }
 
     /// Prefetches the state that a packet of a flow needs, or a response to it.

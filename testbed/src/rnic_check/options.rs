@@ -69,7 +69,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", value_parser = report::file)]
     pub json: Option<PathBuf>,
     /// Where to write the report for people, in Markdown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = report::file)]
     pub markdown: Option<PathBuf>,
     /// How to wait while there is nothing to do
     #[arg(long, value_enum, default_value_t = IdlePolicy::Busy)]

@@ -34,7 +34,7 @@ impl Check for Alive {
         // One that died meanwhile leaves packets that are not acknowledged.
         let works = flow.is_settled() || flow.acked_at >= began + LOOKED_AT / 2;
         if cx.now.since(began) >= LOOKED_AT && acked > first && works {
-            let span = LOOKED_AT.as_nanos() / 1_000_000;
+            let span = cx.now.since(began).as_nanos() / 1_000_000;
             let words = format!(
                 "{} PSNs were acknowledged in {span} ms, with {} NAKs",
                 acked.since(first),
@@ -45,6 +45,6 @@ impl Check for Alive {
     }
 
     fn so_far(&mut self) -> Option<String> {
-        self.began.map(|_| format!("nothing was acknowledged any more, {} NAKs", self.errors))
+        self.began.map(|_| format!("nothing was acknowledged in the end, {} NAKs", self.errors))
     }
 }
