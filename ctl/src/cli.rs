@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use api::{Order, number_of_24_bits};
+use api::Order;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -122,7 +122,7 @@ pub struct FlowsOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// Of this queue pair, at either end, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER", value_parser = of_24_bits)]
+    #[arg(long, value_name = "NUMBER")]
     pub qpn: Option<String>,
     /// In this state.
     #[arg(long, value_parser = ["protected", "unprotected", "resting", "responses"])]
@@ -136,14 +136,6 @@ pub struct FlowsOf {
     /// Flows to leave out before them.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=9000))]
     pub offset: u16,
-}
-
-/// A queue pair or a PSN, as it is written.
-fn of_24_bits(text: &str) -> Result<String, String> {
-    match number_of_24_bits(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("allowed are 0 to 16777215, or 0x0 to 0xffffff".to_owned()),
-    }
 }
 
 fn order() -> impl TypedValueParser<Value = Order> {
@@ -171,7 +163,7 @@ pub struct FlowTo {
     #[arg(value_name = "DESTINATION")]
     pub destination: IpAddr,
     /// The queue pair that it goes to, e.g. 17 or 0x11.
-    #[arg(value_name = "QPN", value_parser = of_24_bits)]
+    #[arg(value_name = "QPN")]
     pub qpn: String,
     /// The host that sends it, where several send to this queue pair.
     #[arg(long, value_name = "IP")]
@@ -196,10 +188,10 @@ pub struct RecordsOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// Of flows to this queue pair, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER", value_parser = of_24_bits)]
+    #[arg(long, value_name = "NUMBER")]
     pub qpn: Option<String>,
     /// Of packets with this PSN, e.g. 1000 or 0x3e8.
-    #[arg(long, value_name = "NUMBER", value_parser = of_24_bits)]
+    #[arg(long, value_name = "NUMBER")]
     pub psn: Option<String>,
     /// How many, the newest.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -235,7 +227,7 @@ pub struct TraceOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER", value_parser = of_24_bits)]
+    #[arg(long, value_name = "NUMBER")]
     pub qpn: Option<String>,
     /// That arrive at this port: lan, wan, wan1 ...
     #[arg(long)]
@@ -283,7 +275,7 @@ pub struct CaptureOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER", value_parser = of_24_bits)]
+    #[arg(long, value_name = "NUMBER")]
     pub qpn: Option<String>,
     /// On this lane of the tunnel.
     #[arg(long, value_name = "NUMBER")]
