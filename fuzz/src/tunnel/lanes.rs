@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use common::time::{Span, Time};
-use common::verdict::{Mode, Tolerance};
+use common::verdict::Tolerance;
 use testkit::operations::input::Input;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
-    Transmit, Tuning, WireNumber,
+    Transmit, WireNumber,
 };
 
 const LANES: u8 = 2;
@@ -127,7 +127,6 @@ impl World {
             lanes: LANES,
             window: input.choose(&[8, 64, 4_096]),
             waiting_max: input.choose(&[1, 4, 999]),
-            waiting_room: 999,
             give_up: Span::from_millis(40),
             report_interval: Span::from_micros(250),
             tolerance: Tolerance::default(),
@@ -160,29 +159,10 @@ impl World {
             }
             22 => self.out.is_out_of_memory ^= true,
             23 => self.forge(input),
-            28 => self.retune(input),
             24..=27 => self.pass(Span::from_micros(u64::from(input.byte()) * 40)),
             _ => self.pass(Span::from_micros(u64::from(input.byte()))),
         }
         self.post();
-    }
-
-    /// The operator changes timers and pools.
-    fn retune(&mut self, input: &mut Input<'_>) {
-        let ms = |input: &mut Input<'_>| Span::from_millis(input.choose(&[1, 4, 40]));
-        let tuning = Tuning {
-            rtt: ms(input),
-            cache_max: input.choose(&[0, 3, 99, 999]),
-            waiting_max: input.choose(&[0, 1, 4, 999]),
-            give_up: ms(input),
-            report_interval: Span::from_micros(input.choose(&[100, 250, 1_000])),
-            tolerance: Tolerance {
-                mode: input.choose(&[Mode::Off, Mode::Auto, Mode::Fixed]),
-                ..Tolerance::default()
-            },
-        };
-        self.sender.1.retune(&mut self.sender.0, self.now, &tuning);
-        self.receiver.1.retune(&mut self.receiver.0, self.now, &tuning);
     }
 
     fn frame(&mut self, flow: u8) {
