@@ -80,8 +80,8 @@ impl Marks {
     }
 }
 
-/// Sets up the interfaces that gateways which have ended held down, and returns their names. What a gateway that runs holds down
-/// stays so.
+/// Sets up the interfaces that killed gateways held down, and returns their names. An interface that a running gateway holds down
+/// stays down.
 ///
 /// # Errors
 /// As [`Marks::release`], of all gateways in one line.
@@ -108,7 +108,7 @@ fn all(folder: &Path) -> PathBuf {
     folder.join("held-links").join(namespace.to_string())
 }
 
-/// What is in a folder, in order; nothing if it is not there.
+/// The names of the entries of a folder, sorted; none if the folder does not exist.
 fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let read = |entries: ReadDir| -> io::Result<Vec<_>> {
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()

@@ -60,8 +60,8 @@ fn folder() -> impl TypedValueParser<Value = PathBuf> {
         .try_map(|path| if path.is_dir() { Ok(path) } else { Err("there is no such folder") })
 }
 
-/// Sets up the kernel interfaces that link-loss forwarding held down in gateways which were killed, and prints their names. What a
-/// gateway that runs holds down stays so. The units call it whenever a gateway has ended.
+/// Sets up the kernel interfaces that the link-loss forwarding of a killed gateway held down, and prints their names. An interface
+/// that a running gateway holds down stays down. The systemd units run this command after each end of a gateway.
 /// Exit status: 0, or 1 if one can't be set up.
 #[derive(Parser)]
 #[command(name = "lr2-gateway release-links", bin_name = "lr2-gateway release-links", version)]
@@ -149,7 +149,7 @@ fn examine(options: &Doctor) -> ExitCode {
     }
 }
 
-/// Sets up what was held down.
+/// Runs `lr2-gateway release-links`.
 fn release(options: &ReleaseLinks) -> ExitCode {
     match held::release(&options.folder.clone().unwrap_or_else(held::folder)) {
         Ok(raised) => {

@@ -29,14 +29,14 @@ pub(super) fn of(driver: &str, device: &str) -> Option<String> {
 
 /// The name of the interface with the kernel's number `index`.
 pub(super) fn name(index: u32) -> Option<String> {
-    // Of a number that nobody has, nix makes an empty name.
+    // For an index without an interface nix returns an empty name, not an error.
     if_indextoname(index).ok()?.into_string().ok().filter(|name| !name.is_empty())
 }
 
-/// Sets a kernel interface up, by its name and without DPDK: for one that a process which is no more has set down.
+/// Sets a kernel interface up by its name. DPDK need not run: the process that set the interface down may have been killed.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] if there is no such interface in this network namespace, or what the kernel refused.
+/// [`io::ErrorKind::NotFound`] if this network namespace has no such interface; otherwise the error of the kernel.
 pub fn raise(name: &str) -> io::Result<()> {
     set(name, true).map_err(|errno| match errno {
         Errno::ENODEV => io::ErrorKind::NotFound.into(),

@@ -187,10 +187,10 @@ impl Port {
         })
     }
 
-    /// The kernel's interface behind the port, by its present name; `None` if the kernel has no part in the port. The interface stays as
+    /// The name of the kernel's interface behind the port; `None` if the kernel has no part in the port. The interface stays as
     /// [`set_link`](Self::set_link) left it when the process ends, unless it is a tap, which goes with the process.
     pub fn interface(&self) -> Option<String> {
-        kernel::name(self.0.index)
+        self.0.interface.clone().or_else(|| kernel::name(self.0.index))
     }
 
     /// Stops the port and starts it again, with its settings: a `net_memif` client then looks for its server anew. The

@@ -12,7 +12,7 @@ use crate::peer::{News, Report, Seen, Standing, Via};
 const RULES: &str = include_str!("../../../configs/alerts.yml");
 const README: &str = include_str!("../../../README.md");
 
-/// What a gateway exports with so many tunnels over UDP, or with none.
+/// The metrics of a gateway with this number of tunnels over UDP; `None`: a gateway without a tunnel.
 pub(super) fn rendered(tunnels: Option<u8>) -> String {
     let expected = tunnels.map(|tunnels| tunnel::Expected {
         tunnels,

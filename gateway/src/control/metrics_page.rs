@@ -12,7 +12,7 @@ use super::alerts::{OTHERS, rendered};
 /// What stands above the rows of a section.
 const BEGINS: &str = "| --- | --- | --- | --- | --- |";
 
-/// Labels whose values depend on the box: the page says what they are.
+/// Labels whose values depend on the configuration and the peers. The page describes these values in words.
 const OF_THE_BOX: [&str; 8] =
     ["pair", "worker", "port", "tunnel", "lane", "peer", "version", "role"];
 
@@ -140,7 +140,8 @@ fn the_page_has_every_metric_as_it_is_exported() {
     );
 }
 
-/// What is exported at times only is on the page too: every name that stands alone between quotation marks in the code.
+/// Some metrics are exported only in some states of a gateway. This test finds them by name: each string literal of the code that is the name of
+/// a metric has a row on the page.
 #[test]
 fn no_metric_of_the_code_lacks_a_row() {
     let page = std::fs::read_to_string(root().join("docs/metrics.md")).expect("the page");

@@ -107,7 +107,7 @@ fn a_lost_wan_takes_the_lan_down_and_the_other_way_round() {
     }
 }
 
-/// The units' command raises what a gateway that was killed held down, and so does the next start.
+/// The command in `ExecStopPost=` of the units raises the interface that a killed gateway held down. The next start does the same.
 #[test]
 fn a_killed_gateway_leaves_no_interface_down_for_good() {
     if !in_a_namespace() {
@@ -128,7 +128,7 @@ fn a_killed_gateway_leaves_no_interface_down_for_good() {
         let mut gateway = Running::start(&file, listen);
         assert!(ip("link set far down"));
         until("host", false);
-        // What it holds stays so while it runs.
+        // While the gateway runs, the interface stays down.
         assert_eq!(stop_post(units[0], &folder), "");
         gateway.child.kill().unwrap();
         gateway.child.wait().unwrap();
@@ -148,7 +148,7 @@ fn a_killed_gateway_leaves_no_interface_down_for_good() {
     }
 }
 
-/// What the command prints that a unit runs after the gateway's end.
+/// Runs the command in `ExecStopPost=` of a unit, and returns its output.
 fn stop_post(unit: &str, folder: &Folder) -> String {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStopPost=")).unwrap();
     let words = line.strip_prefix("-/usr/bin/lr2-gateway ").unwrap().split(' ');
