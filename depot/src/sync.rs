@@ -108,6 +108,16 @@ impl<F: Frame> Flow<F> {
         self.pmtu = pmtu;
     }
 
+    /// The requester is unknown again, and with it the responses of the destination: the last ACK may be of the incarnation
+    /// before, whoever asks for it next. While the flow is protected, `acked` shows where another incarnation revokes it
+    /// (R-INC-18).
+    pub fn lose_requester(&mut self) {
+        self.last_ack = None;
+        if self.incarnation.is_none() {
+            (self.acked, self.told) = (None, None);
+        }
+    }
+
     /// Whether a SYNC of `incarnation` ends the known incarnation.
     pub fn is_replaced_by(&self, incarnation: Incarnation) -> bool {
         self.incarnation.is_some_and(|known| {

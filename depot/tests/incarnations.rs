@@ -48,6 +48,36 @@ fn a_flow_that_was_bypassed_begins_with_nothing_acknowledged() {
     assert_eq!(bench.delivered(), [1]);
 }
 
+/// R-INC-18: who asks next may be of another incarnation, and the responses to it were not seen meanwhile.
+#[test]
+fn a_passive_flow_without_its_requester_forgets_what_was_acknowledged() {
+    for is_lost in [false, true] {
+        let mut bench = Bench::default();
+        bench.data([1, 2, 3, 4]);
+        let _ = bench.ack(4);
+        if is_lost {
+            bench.flow.lose_requester();
+        }
+        bench.sync(LIFE, Reason::Open, 3);
+        let (_, status) = bench.out.statuses.pop().expect("it is answered");
+        let expected = if is_lost { (psn(3), None) } else { (psn(5), Some(psn(4))) };
+        assert_eq!((status.expected, status.ack.map(|ack| ack.psn)), expected);
+    }
+}
+
+/// R-INC-18: the last ACK is told to nobody, and what comes below it still ends the incarnation.
+#[test]
+fn a_protected_flow_without_its_requester_tells_no_ack() {
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 3, 4]);
+    let _ = bench.ack(4);
+    bench.flow.lose_requester();
+    bench.clear();
+    bench.sync(LIFE, Reason::Keepalive, 5);
+    assert_eq!(bench.statuses().pop().expect("it is answered").ack, None);
+    assert_eq!(bench.ack(2), Became::NewIncarnation);
+}
+
 // R-INC-13
 #[test]
 fn a_sync_of_an_older_incarnation_is_ignored() {

@@ -137,6 +137,23 @@ fn a_box_of_one_role_has_no_ear_for_the_other() {
     assert_eq!(depot.count(Metric::DropControlUnknownFlow), 1);
 }
 
+/// R-INC-18, R-PAIR-6: the queue pair begins anew with the requests of its other direction. Its old ACKs are not of the incarnation
+/// that asks next.
+#[test]
+fn no_ack_is_told_of_a_flow_whose_requester_is_unknown_again() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let from = |src_qpn| SyncMessage { src_qpn, pmtu: 256, ..open(0) };
+    bench.sync(0x33, EPOCH, from(Some(Qpn::new(0x44))));
+    bench.sends(0x44, 0..4);
+    bench.arrive(0x33, 0..4);
+    bench.assert_passes(Lan, &ack(&outbound(), 0x44, 3));
+    let told = bench.told(0x33, EPOCH, SyncMessage { src_qpn: None, ..open(4) });
+    assert_eq!(told.ack.map(|ack| ack.psn.get()), Some(3));
+    bench.sends(0x44, [1 << 20]);
+    let told = bench.told(0x33, EPOCH, SyncMessage { src_qpn: None, ..open(4) });
+    assert_eq!(told.ack, None);
+}
+
 /// One of an older incarnation that was overtaken.
 #[test]
 fn a_stale_sync_changes_nothing() {

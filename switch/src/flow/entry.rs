@@ -65,6 +65,9 @@ impl<F: Frame> Entry<F> {
     /// Its peer is unknown again.
     pub fn unpair(&mut self) {
         (self.peer, self.src_qpn) = (None, None);
+        if let FlowState::Depot(stage) = &mut self.state {
+            stage.state.lose_requester();
+        }
     }
 
     /// The flow of the opposite direction of the same queue pair, if it is known.
