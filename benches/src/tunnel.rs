@@ -111,6 +111,7 @@ impl End {
                 lanes,
                 window: 1 << 20,
                 waiting_max: IN_FLIGHT,
+                waiting_room: IN_FLIGHT,
                 give_up: Span::from_millis(100),
                 report_interval: report_interval(rtt),
                 tolerance: Tolerance::default(),

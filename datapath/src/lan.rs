@@ -4,7 +4,7 @@ use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::Time;
 use common::wire::glance;
-use switch::{Recovery, Switch, Tuning};
+use switch::{Pools, Recovery, Settings, Switch, Tuning};
 use tunnel::Tunnel;
 
 use crate::watch::{Watch, Way, Which};
@@ -14,17 +14,18 @@ const SHORT: usize = 480;
 /// Frames that the switch takes at a time.
 pub(crate) const BURST: usize = 32;
 
-/// The configuration of a switch that repairs the LANs. The tunnel resends the frames that the long haul loses, so
+/// The settings of a switch that repairs the LANs. The tunnel resends the frames that the long haul loses, so
 /// the Sentry keeps no copies. A switch that begins to look at packets within a session may see responses to
 /// earlier ones for as long as the tunnel may resend them.
-fn lan_repair(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> switch::Config {
+fn lan_repair(settings: &Settings, which: Which, tunnel: &tunnel::Config) -> Settings {
     let resent_for = tunnel.session.peer_timeout + tunnel.receiver.give_up * 2;
     let longest_trip = match which {
-        Which::All => config.tuning.longest_trip,
+        Which::All => settings.tuning.longest_trip,
         Which::AfterNak => Some(resent_for),
     };
-    let tuning = Tuning { longest_trip, ..config.tuning };
-    switch::Config { recovery: Recovery::Lr2, resend_cache_frames: 0, tuning, ..config }
+    let tuning = Tuning { longest_trip, ..settings.tuning };
+    let pools = Pools { resend_cache: 0, ..settings.pools };
+    Settings { recovery: Recovery::Lr2, tuning, pools, ..*settings }
 }
 
 /// Counts of the LAN repair, in frames. Those by port are by [`Side::index`] of the port that the frames came from;
@@ -74,7 +75,8 @@ impl<S: Sink> Sink for Split<'_, S> {
 impl<F: Headroom> LanRepair<F> {
     /// A switch of that configuration for some packets, beside `tunnel`.
     pub fn new(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> Self {
-        let config = lan_repair(config, which, tunnel);
+        let Settings { recovery, tuning, .. } = lan_repair(&config.settings(), which, tunnel);
+        let config = switch::Config { recovery, tuning, resend_cache_frames: 0, ..config };
         let watch = Watch::new(which, config.control_opcode);
         let (counts, to_wan) = (LanCounts::default(), Vec::with_capacity(8 * BURST));
         Self { switch: Switch::new(config), watch, counts, to_wan }
@@ -83,6 +85,11 @@ impl<F: Headroom> LanRepair<F> {
     /// The switch.
     pub const fn switch(&self) -> &Switch<F> {
         &self.switch
+    }
+
+    /// Works by other settings, beside a `tunnel` that works by its own.
+    pub(crate) fn set_settings(&mut self, settings: &Settings, tunnel: &tunnel::Config) {
+        self.switch.set_settings(&lan_repair(settings, self.watch.which(), tunnel));
     }
 
     pub(crate) const fn switch_mut(&mut self) -> &mut Switch<F> {

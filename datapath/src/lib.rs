@@ -7,6 +7,7 @@
 //! No IO: [`Ports`] takes frames, and time is an argument.
 
 mod lan;
+mod settings;
 mod tunnelled;
 mod watch;
 
@@ -16,10 +17,11 @@ use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::recorder::Recorder;
 use common::time::{Span, Time};
 use common::wire::MacAddr;
-use switch::{FlowName, IpNet, Settings, Switch};
+use switch::{FlowName, IpNet, Switch};
 use tunnel::{Port, Setting, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
+pub use settings::Settings;
 pub use tunnelled::Tunnelled;
 pub use watch::Which;
 
@@ -163,10 +165,11 @@ impl<F: Headroom> Datapath<F> {
         }
     }
 
-    /// Works by other settings of the switch. Where there is a tunnel they stay as they are.
-    pub fn set_settings(&mut self, settings: &Settings) {
-        if let Self::Switch(switch) = self {
-            switch.set_settings(settings);
+    /// Works by other timers and pools from now on; a pool grows by housekeeping, once all others have shrunk.
+    pub fn set_settings(&mut self, settings: &Settings, now: Time) {
+        match self {
+            Self::Switch(switch) => switch.set_settings(&settings.switch),
+            Self::Tunnel(tunnel) => tunnel.set_settings(settings, now),
         }
     }
 

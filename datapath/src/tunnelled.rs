@@ -8,14 +8,16 @@ use common::wire::MacAddr;
 use switch::{FlowName, IpNet};
 use tunnel::{Io, Port, Setting, Tunnel};
 
-use crate::Ports;
 use crate::lan::{BURST, LanRepair};
 use crate::watch::Way;
+use crate::{Ports, Settings};
 
 /// A tunnel, with or without repair of the LANs in front of it.
 pub struct Tunnelled<F: Headroom> {
-    tunnel: Tunnel<F>,
-    lan: Option<LanRepair<F>>,
+    pub(crate) tunnel: Tunnel<F>,
+    pub(crate) lan: Option<LanRepair<F>>,
+    /// Settings whose pools are larger than they are yet.
+    pub(crate) growing: Option<Settings>,
     /// Frames of the tunnel for the switch or the LAN, if there is a switch.
     delivered: Vec<F>,
     leaving: Leaving,
@@ -97,7 +99,7 @@ impl<F: Headroom> Tunnelled<F> {
     /// Frames take `lan` before `tunnel`, if there is one, and after it on the way back.
     pub fn new(tunnel: Tunnel<F>, lan: Option<LanRepair<F>>) -> Self {
         let delivered = Vec::with_capacity(if lan.is_some() { 8 * BURST } else { 0 });
-        Self { tunnel, lan, delivered, leaving: Leaving::No }
+        Self { tunnel, lan, growing: None, delivered, leaving: Leaving::No }
     }
 
     /// The tunnel.
@@ -225,6 +227,7 @@ where
             lan.age(now);
             self.send();
         }
+        self.path.grow_pools(now);
     }
 
     pub fn set_protection(mut self, flow: &FlowName, is_on: bool) {

@@ -77,6 +77,11 @@ impl Watch {
         }
     }
 
+    /// Which packets it is for.
+    pub const fn which(&self) -> Which {
+        self.which
+    }
+
     /// The way of a frame that came from `side`.
     #[inline]
     pub fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {

@@ -9,14 +9,14 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::verdict::Tolerance;
 use common::wire::{Opcode, Qpn, Vlans};
-use datapath::{Datapath, LanCounts, Ports, Which};
+use datapath::{Datapath, LanCounts, Ports, Settings, Which};
 use switch::Recovery;
 use testkit::control;
 use testkit::packets::{frame, headers};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Config, Part, Port, ReceiverConfig, SenderConfig};
+use tunnel::{Config, Part, Port, ReceiverConfig, SenderConfig, Tuning};
 
 const STEP: Span = Span::from_micros(50);
 const SECOND: Span = Span::from_millis(1_000);
@@ -77,6 +77,7 @@ fn config(me: u8, boot: u64) -> Config {
             lanes: 1,
             window: 1 << 16,
             waiting_max: 1_000,
+            waiting_room: 1_000,
             give_up: ms(50),
             report_interval: Span::from_micros(100),
             tolerance: Tolerance::default(),
@@ -388,4 +389,78 @@ fn a_box_that_leaves_empties_the_switch_first() {
     assert!(!link.ends[0].is_leaving());
     assert_eq!(link.ends[0].held(), 0);
     assert_eq!(link.sessions(), [false, false], "with a BYE");
+}
+
+/// R-TUN-60: the memory is there once. A frame of the tunnel that waits keeps the pools of the switch from growing.
+#[test]
+fn pools_beside_a_tunnel_grow_once_its_own_have_shrunk() {
+    let mut link = Link::new(Which::AfterNak);
+    let seen = |link: &Link| {
+        let tunnelled = link.ends[1].as_tunnel().unwrap();
+        let config = tunnelled.tunnel().config();
+        let switch = tunnelled.lan().unwrap().switch().settings();
+        (config.receiver.waiting_max, config.sender.cache_max, switch.pools.backup_pool)
+    };
+    let (_, cache, backup) = seen(&link);
+    // One is lost, and the next one waits for it.
+    link.arrive(0, Side::Lan, write(1, 2, 0));
+    link.wan[1].clear();
+    link.arrive(0, Side::Lan, write(1, 2, 1));
+    link.now += STEP;
+    for bytes in std::mem::take(&mut link.wan[1]) {
+        link.arrive(1, Side::Wan, bytes);
+    }
+    assert_eq!(link.ends[1].held(), 1);
+    let tunnelled = link.ends[1].as_tunnel().unwrap();
+    let config = tunnelled.tunnel().config();
+    let mut settings = Settings {
+        switch: tunnelled.lan().unwrap().switch().settings(),
+        tunnel: Tuning::of(&config.sender, &config.receiver),
+    };
+    settings.switch.recovery = Recovery::Off;
+    settings.switch.tuning.longest_trip = None;
+    settings.switch.pools.backup_pool = backup + 500;
+    settings.tunnel.waiting_max = 0;
+    settings.tunnel.cache_max = cache + 500;
+    settings.tunnel.give_up = Span::from_millis(20);
+    link.ends[1].set_settings(&settings, link.now);
+    let mut wires = Wires::default();
+    link.ends[1].housekeeping(link.now, &mut HeapPool, &mut wires);
+    assert_eq!(seen(&link), (0, cache, backup), "the frame still waits");
+    assert!(link.ends[1].as_tunnel().unwrap().is_retuning());
+    link.pass(SECOND / 100);
+    assert_eq!(link.ends[1].held(), 0);
+    assert_eq!(seen(&link), (0, cache + 500, backup + 500));
+    let tunnelled = link.ends[1].as_tunnel().unwrap();
+    assert!(!tunnelled.is_retuning());
+    // What makes it a repair of the LANs stays, and the time for which the tunnel resends follows it.
+    let lan = tunnelled.lan().unwrap().switch().settings();
+    let longest_trip = Some(Span::from_millis(100) + Span::from_millis(20) * 2);
+    assert_eq!((lan.recovery, lan.pools.resend_cache), (Recovery::Lr2, 0));
+    assert_eq!(lan.tuning.longest_trip, longest_trip);
+    assert_eq!(link.hosts[1], [write(1, 2, 0), write(1, 2, 1)]);
+}
+
+/// R-TUN-60: what is due sooner is done sooner.
+#[test]
+fn a_shorter_time_is_heeded_by_a_tunnel_that_waits() {
+    let mut link = Link::new(Which::AfterNak);
+    link.arrive(0, Side::Lan, write(1, 2, 0));
+    link.wan[1].clear();
+    link.arrive(0, Side::Lan, write(1, 2, 1));
+    for bytes in std::mem::take(&mut link.wan[1]) {
+        link.arrive(1, Side::Wan, bytes);
+    }
+    let (end, mut wires) = (&mut link.ends[1], Wires::default());
+    link.now += STEP;
+    end.timers(link.now, 64, &mut HeapPool, &mut wires);
+    assert!(end.next_deadline() > link.now, "it has sent a REPORT, and waits");
+    let tunnelled = end.as_tunnel().unwrap();
+    let config = tunnelled.tunnel().config();
+    let switch = tunnelled.lan().unwrap().switch().settings();
+    let tunnel = Tuning { give_up: STEP / 2, ..Tuning::of(&config.sender, &config.receiver) };
+    end.set_settings(&Settings { switch, tunnel }, link.now);
+    assert!(end.next_deadline() <= link.now);
+    end.timers(link.now, 64, &mut HeapPool, &mut wires);
+    assert_eq!(wires.0[Side::Lan.index()], [write(1, 2, 1)]);
 }

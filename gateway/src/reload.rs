@@ -3,10 +3,11 @@
 use std::fmt;
 
 use common::control::Keys;
+use datapath::Settings;
 use switch::{FlowName, IpNet};
 use tunnel::Setting;
 
-use crate::config::{self, Config, Keying, Pairs, Pool, RecoverySettings as Recovery, TunnelMode};
+use crate::config::{self, Config, Keying, Pairs, Pool, RecoverySettings as Recovery};
 use crate::shares::{keys, settings};
 
 /// A change that a worker applies between two bursts.
@@ -19,7 +20,7 @@ pub enum Change {
     /// Destinations that have a gateway in front of them.
     RemotePrefixes(Vec<IpNet>),
     /// How losses are repaired, by which timers, and the sizes of the pools.
-    Recovery(Box<switch::Settings>),
+    Recovery(Box<Settings>),
     /// Whether a flow is protected. It is no part of the configuration.
     Protection(FlowName, bool),
 }
@@ -120,9 +121,6 @@ pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applie
     if running.tunnel.mode == new.tunnel.mode {
         same.tunnel.spray = new.tunnel.spray;
         same.tunnel.resend_copies = new.tunnel.resend_copies;
-    }
-    let is_switch = [running, new].iter().all(|it| it.tunnel.mode == TunnelMode::Off);
-    if is_switch {
         take_recovery(&mut same, new);
     }
     if same.to_string() != new.to_string() {
@@ -148,7 +146,7 @@ pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applie
     let mut before = new.clone();
     take_recovery(&mut before, running);
     let others = names(&before, new);
-    if is_switch && !others.is_empty() {
+    if !others.is_empty() {
         fits(&others, new, reserved).map_err(Refused::Pools)?;
         all.changes.push(Change::Recovery(Box::new(settings(new))));
         // What the pools take of the mbufs follows from them.
@@ -157,7 +155,7 @@ pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applie
     Ok(all)
 }
 
-/// Gives `config` what a switch can change while it works, from another one.
+/// Gives `config` what a switch or a tunnel can change while it works, from another one.
 fn take_recovery(config: &mut Config, from: &Config) {
     let Recovery { mode, pools, tuning, .. } = &mut config.recovery;
     let are_other_pools = (*mode, *pools) != (from.recovery.mode, from.recovery.pools);
@@ -200,7 +198,6 @@ fn names(old: &Config, new: &Config) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use common::time::Span;
     use tunnel::spray::Policy;
 
     use super::*;
@@ -227,12 +224,6 @@ mod tests {
         assert_eq!(refused, Err("a restart is needed for wan.rx_desc, pool.mbufs".to_owned()));
         let refused = changed(&running, &good(&lab("")));
         assert!(refused.is_err_and(|why| why.contains("wan.tunnel")));
-        let mut other = running.clone();
-        other.recovery.tuning.rtt_guess = Span::from_millis(77);
-        let refused = changed(&running, &other);
-        let why = "a restart is needed for recovery.rtt_guess";
-        assert_eq!(refused, Err(why.to_owned()), "a tunnel's timers are not changed");
-
         let running = good(&lab(""));
         let mut other = running.clone();
         other.peer.remote_prefixes = vec!["10.2.0.0/16".parse().unwrap()];
@@ -240,45 +231,104 @@ mod tests {
         assert_eq!(changed(&running, &other), Ok(vec![Change::RemotePrefixes(prefixes)]));
     }
 
-    /// What a switch takes over while it works, each key alone.
+    /// Timers and pools: what each configuration takes over while it works, each key alone.
+    const LINES: [&str; 16] = [
+        "[recovery]\nrtt_guess = \"77ms\"",
+        "[recovery]\ntail_timeout = \"7ms\"",
+        "[recovery]\nstatus_interval = \"7ms\"",
+        "[recovery]\npeer_timeout = \"7s\"",
+        "[recovery]\ngive_up = \"7s\"",
+        "[recovery]\nt_out = \"7ms\"",
+        "[recovery]\nt_out_min = \"7ms\"",
+        "[recovery]\ntolerance = \"fixed\"",
+        "[recovery]\ntolerance_depth = 77",
+        "[recovery]\ntolerance_wait = \"77us\"",
+        "[recovery]\ntolerance_stall = \"770us\"",
+        "[recovery]\nresend_cache = \"32MiB\"",
+        "[recovery]\nreorder_pool = \"32MiB\"",
+        "[recovery]\nbackup_pool = \"12MiB\"",
+        "[congestion]\ncnp_interval = \"70us\"",
+        "[congestion]\ncnp = \"off\"",
+    ];
+
+    fn is_taken_over(running: &Config, new: &Config, line: &str) {
+        let applied = changes(running, new, &running.pool).expect(line);
+        let (section, rest) = line.split_once('\n').unwrap();
+        let key = rest.split(' ').next().unwrap();
+        let name = format!("{}.{key}", section.trim_matches(['[', ']']));
+        assert_eq!(applied.names, [name], "{line}");
+        assert_eq!(applied.changes, [Change::Recovery(Box::new(settings(new)))], "{line}");
+        // And back.
+        assert!(changes(new, running, &running.pool).is_ok(), "{line}");
+    }
+
     // R-SET-1, R-SET-2, R-SET-3
     #[test]
     fn modes_timers_and_pools_are_taken_over() {
         let running = good(&lab(""));
-        for line in [
-            "[recovery]\nmode = \"lr2\"",
-            "[recovery]\nmode = \"off\"",
-            "[recovery]\nrtt_guess = \"77ms\"",
-            "[recovery]\ntail_timeout = \"7ms\"",
-            "[recovery]\nstatus_interval = \"7ms\"",
-            "[recovery]\npeer_timeout = \"7s\"",
-            "[recovery]\ngive_up = \"7s\"",
-            "[recovery]\nt_out = \"7ms\"",
-            "[recovery]\nt_out_min = \"7ms\"",
-            "[recovery]\ntolerance = \"fixed\"",
-            "[recovery]\ntolerance_depth = 77",
-            "[recovery]\ntolerance_wait = \"77us\"",
-            "[recovery]\ntolerance_stall = \"770us\"",
-            "[recovery]\nresend_cache = \"32MiB\"",
-            "[recovery]\nreorder_pool = \"32MiB\"",
-            "[recovery]\nbackup_pool = \"16MiB\"",
-            "[congestion]\ncnp_interval = \"70us\"",
-            "[congestion]\ncnp = \"off\"",
-        ] {
-            let new = good(&lab(&format!("{line}\n")));
-            let applied = changes(&running, &new, &running.pool).expect(line);
-            let (section, rest) = line.split_once('\n').unwrap();
-            let key = rest.split(' ').next().unwrap();
-            let name = format!("{}.{key}", section.trim_matches(['[', ']']));
-            assert_eq!(applied.names, [name], "{line}");
-            assert_eq!(applied.changes, [Change::Recovery(Box::new(settings(&new)))], "{line}");
-            // And back.
-            assert!(changes(&new, &running, &running.pool).is_ok(), "{line}");
+        let modes = ["[recovery]\nmode = \"lr2\"", "[recovery]\nmode = \"off\""];
+        for line in modes.into_iter().chain(LINES) {
+            is_taken_over(&running, &good(&lab(&format!("{line}\n"))), line);
         }
         for line in ["[recovery]\npacing = false", "[recovery]\nlocal_retries = 1"] {
             let new = good(&lab(&format!("{line}\n")));
             assert!(changed(&running, &new).is_err_and(|why| why.contains("restart")), "{line}");
         }
+    }
+
+    // R-TUN-60
+    #[test]
+    fn a_tunnel_takes_over_timers_and_pools() {
+        for mode in ["ethernet", "udp\"\naddress = \"192.0.2.1/29\"\npeer = \"192.0.2.2"] {
+            for lan in ["off", "on", "auto"] {
+                let config = |line: &str| {
+                    let wan = format!("[wan]\nmtu = 9100\ntunnel = \"{mode}\"\n");
+                    let line = line.strip_prefix("[recovery]\n").unwrap_or(line);
+                    let more = format!("[recovery]\nlan = \"{lan}\"\n{line}\n");
+                    good(&lab(&more).replace("[wan]\n", &wan))
+                };
+                let running = config("");
+                for line in LINES {
+                    is_taken_over(&running, &config(line), line);
+                }
+            }
+        }
+        // The repair of the LANs is told to the peer, and has its memory from the start.
+        let on = tunnel("");
+        let off = good(
+            &lab("[recovery]\nlan = \"off\"\n")
+                .replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"),
+        );
+        for (old, new) in [(&on, &off), (&off, &on)] {
+            let why = changed(old, new).unwrap_err();
+            assert!(why.starts_with("a restart is needed for recovery.lan"), "{why}");
+        }
+    }
+
+    /// A quarter of the reordering pool is for the repair of the LANs.
+    // R-TUN-60
+    #[test]
+    fn the_pools_of_a_tunnel_are_those_of_a_start() {
+        let pools = |cache: u32, reorder: u32| {
+            let more = format!(
+                "[eal]\nmemory = \"4GiB\"\n[recovery]\nresend_cache = \"{cache}MiB\"\nreorder_pool = \"{reorder}MiB\"\n"
+            );
+            good(&lab(&more).replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"))
+        };
+        let (start, other) = (pools(64, 64), pools(16, 112));
+        let changes = changed(&start, &other);
+        let Ok([Change::Recovery(settings)]) = changes.as_deref() else { panic!("{changes:?}") };
+        let (boot, whole) = (common::control::BootId(1), tunnel::Part::WHOLE);
+        let fresh = crate::shares::tunnel_config(&other, boot, &[[2; 6]], whole);
+        assert_eq!(settings.tunnel, tunnel::Tuning::of(&fresh.sender, &fresh.receiver));
+        let (lan, _) = crate::shares::lan_repair(&other, boot, whole).expect("by default");
+        let fresh = lan.settings();
+        assert_eq!((settings.switch.pools, settings.switch.tuning), (fresh.pools, fresh.tuning));
+        // There is memory for as many as may wait.
+        let start = crate::shares::tunnel_config(&start, boot, &[[2; 6]], whole);
+        assert!(settings.tunnel.waiting_max <= start.receiver.waiting_room);
+        let refused = changed(&pools(64, 64), &pools(64, 112)).unwrap_err();
+        assert!(refused.contains("recovery.reorder_pool: the pools take"), "{refused}");
     }
 
     // R-SET-3

@@ -8,10 +8,10 @@ use common::control::{BootId, Keys, NodeId};
 use common::ids::WorkerId;
 use common::time::Span;
 use common::wire::{MacAddr, Opcode};
-use datapath::Which;
+use datapath::{Settings, Which};
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig, source_ports};
 use tunnel::session::SessionConfig;
-use tunnel::{Division, LansRepaired, Part, ReceiverConfig, SenderConfig, report_interval};
+use tunnel::{Division, LansRepaired, Part, ReceiverConfig, SenderConfig, Tuning, report_interval};
 
 use crate::boot::{self, Boot};
 use crate::config::{Config, Keying, LanMode, TunnelMode, Wan};
@@ -83,13 +83,31 @@ fn cnp_interval(config: &Config) -> Option<Span> {
     config.congestion.cnp.then_some(config.congestion.cnp_interval)
 }
 
-/// What can be changed of the switch of each worker while it works.
-pub fn settings(config: &Config) -> switch::Settings {
-    switch::Settings {
+/// What can be changed of each worker's switch, or of each tunnel and of the repair of the LANs beside it, while it works.
+pub fn settings(config: &Config) -> Settings {
+    let mut pools = config.pool_frames_of_part();
+    if config.tunnel.mode != TunnelMode::Off {
+        pools.reorder_pool = lan_reorder_frames(config);
+    }
+    let switch = switch::Settings {
         recovery: config.recovery.mode,
         tuning: config.recovery.tuning,
-        pools: config.pool_frames_of_part(),
+        pools,
         cnp_interval: cnp_interval(config),
+    };
+    Settings { switch, tunnel: tuning(config) }
+}
+
+/// Timers and pools of each tunnel.
+fn tuning(config: &Config) -> Tuning {
+    let (frames, tuning) = (config.pool_frames_of_part(), &config.recovery.tuning);
+    Tuning {
+        rtt: tuning.rtt_guess,
+        cache_max: frames.resend_cache as usize,
+        waiting_max: (frames.reorder_pool - lan_reorder_frames(config)) as usize,
+        give_up: tuning.give_up.unwrap_or(GIVE_UP),
+        report_interval: report_interval(tuning.rtt_guess),
+        tolerance: tuning.tolerance,
     }
 }
 
@@ -133,8 +151,7 @@ pub fn tunnel_config(
     macs: &[MacAddr],
     part: Part,
 ) -> tunnel::Config {
-    let frames = config.pool_frames_of_part();
-    let (rtt, lanes) = (config.recovery.tuning.rtt_guess, config.lanes());
+    let (tuning, lanes) = (tuning(config), config.lanes());
     let count = u8::try_from(config.wan.len()).unwrap_or(u8::MAX);
     let ports = encapsulations(config, macs, part);
     tunnel::Config {
@@ -159,8 +176,8 @@ pub fn tunnel_config(
         ports,
         sender: SenderConfig {
             lanes,
-            rtt,
-            cache_max: frames.resend_cache as usize,
+            rtt: tuning.rtt,
+            cache_max: tuning.cache_max,
             ports: count,
             spray: config.tunnel.spray,
             resend_copies: config.tunnel.resend_copies,
@@ -168,10 +185,12 @@ pub fn tunnel_config(
         receiver: ReceiverConfig {
             lanes,
             window: WINDOW,
-            waiting_max: (frames.reorder_pool - lan_reorder_frames(config)) as usize,
-            give_up: config.recovery.tuning.give_up.unwrap_or(GIVE_UP),
-            report_interval: report_interval(rtt),
-            tolerance: config.recovery.tuning.tolerance,
+            waiting_max: tuning.waiting_max,
+            // The reordering pool may take what the others leave.
+            waiting_room: (config.pool.holdable() / u32::from(config.parts())) as usize,
+            give_up: tuning.give_up,
+            report_interval: tuning.report_interval,
+            tolerance: tuning.tolerance,
             report_at_once: REPORT_AT_ONCE,
             is_paced: true,
         },

@@ -87,6 +87,7 @@ pub(crate) fn tunnel_box(
             lanes: 1,
             window: 1 << 16,
             waiting_max: 1 << 12,
+            waiting_room: 1 << 13,
             give_up: rtt * 5,
             report_interval: report_interval(rtt),
             tolerance: Tolerance::default(),

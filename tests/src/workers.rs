@@ -9,9 +9,9 @@ use common::metrics::Counters;
 use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::Spread;
-use datapath::Datapath;
-use switch::{Config, FlowName, FlowSummary, Settings, Switch};
-use tunnel::Port;
+use datapath::{Datapath, Tunnelled};
+use switch::{Config, FlowName, FlowSummary, Recovery, Settings, Switch};
+use tunnel::{Port, Tuning, report_interval};
 
 use crate::trace::check_books;
 use crate::tunnel::Out;
@@ -98,24 +98,39 @@ impl Workers {
         }
     }
 
-    /// Works by other settings, if it has no tunnel.
-    pub fn set_settings(&mut self, change: impl Fn(&mut Settings)) {
-        if let Self::Switches(all) = self {
-            for switch in all {
-                let mut settings = switch.settings();
-                change(&mut settings);
-                switch.set_settings(&settings);
+    /// Works by other settings.
+    pub fn set_settings(&mut self, now: Time, change: impl Fn(&mut Settings)) {
+        match self {
+            Self::Switches(all) => {
+                for switch in all {
+                    let mut settings = switch.settings();
+                    change(&mut settings);
+                    switch.set_settings(&settings);
+                }
+            }
+            Self::Tunnel(path) => {
+                if let Some(tunnel) = path.as_tunnel() {
+                    let settings = changed(tunnel, change);
+                    path.set_settings(&settings, now);
+                }
             }
         }
     }
 
     /// Tasks of every few milliseconds. Returns whether it is still taking over other settings.
     pub fn housekeeping<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) -> bool {
-        let Self::Switches(all) = self else { return false };
-        for switch in &mut *all {
-            switch.housekeeping(now, &mut HeapPool, sink);
+        match self {
+            Self::Switches(all) => {
+                for switch in &mut *all {
+                    switch.housekeeping(now, &mut HeapPool, sink);
+                }
+                all.iter().any(Switch::is_retuning)
+            }
+            Self::Tunnel(path) => {
+                path.housekeeping(now, &mut HeapPool, &mut Out(sink));
+                path.as_tunnel().is_some_and(Tunnelled::is_retuning)
+            }
         }
-        all.iter().any(Switch::is_retuning)
     }
 
     /// All workers drain.
@@ -192,4 +207,28 @@ impl Workers {
             }
         }
     }
+}
+
+/// Frames that the pools of a tunnel hold at least. With less it delivers frames out of order, and queue pairs fare as they may.
+const LEAST: u64 = 1 << 12;
+
+/// Settings of a tunnel and of the repair of the LANs beside it, after a change. The tunnel has the timers and pools of the same name.
+fn changed(path: &Tunnelled<HeapFrame>, change: impl Fn(&mut Settings)) -> datapath::Settings {
+    let config = path.tunnel().config();
+    let mut tunnel = Tuning::of(&config.sender, &config.receiver);
+    let lan = path.lan().map(|lan| lan.switch().settings());
+    let mut switch = lan.unwrap_or_else(|| Config::lab(Recovery::Off, 1, 1).settings());
+    switch.tuning.rtt_guess = tunnel.rtt;
+    switch.pools.resend_cache = tunnel.cache_max as u64;
+    let reorder_pool = switch.pools.reorder_pool;
+    change(&mut switch);
+    tunnel.rtt = switch.tuning.rtt_guess;
+    tunnel.report_interval = report_interval(tunnel.rtt);
+    tunnel.give_up = switch.tuning.give_up.unwrap_or(tunnel.give_up);
+    tunnel.tolerance = switch.tuning.tolerance;
+    tunnel.cache_max = switch.pools.resend_cache.max(LEAST) as usize;
+    if switch.pools.reorder_pool != reorder_pool {
+        tunnel.waiting_max = switch.pools.reorder_pool.max(LEAST) as usize;
+    }
+    datapath::Settings { switch, tunnel }
 }

@@ -25,6 +25,7 @@ mod sender;
 pub mod session;
 pub mod shim;
 pub mod spray;
+mod tuning;
 mod tunnel;
 mod waiting;
 
@@ -36,4 +37,5 @@ pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
 pub use sender::{
     BUCKETS, Health, Recover, Sender, SenderConfig, Sent, Setting, Transmit, report_interval,
 };
+pub use tuning::Tuning;
 pub use tunnel::{Config, Counts, Dropped, Io, LaneState, Tunnel};

@@ -5,6 +5,7 @@ mod floors;
 mod give_up;
 mod incoming;
 mod pacing;
+mod retune;
 mod run;
 mod timers;
 
@@ -18,6 +19,7 @@ pub use self::counts::Received;
 use self::floors::Floors;
 use self::incoming::Incoming;
 use self::pacing::Chain;
+use self::retune::Shrunk;
 pub(crate) use self::run::Step;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
@@ -33,6 +35,8 @@ pub struct ReceiverConfig {
     pub window: u64,
     /// Frames that may wait for their predecessors.
     pub waiting_max: usize,
+    /// The most that [`waiting_max`](Self::waiting_max) may become: memory for so many is taken at the start.
+    pub waiting_room: usize,
     /// Time after which a missing number is given up.
     pub give_up: Span,
     /// Time between two REPORTs of a lane, while there is news.
@@ -73,6 +77,7 @@ pub struct Receiver<F> {
     lanes: Vec<Incoming>,
     floors: Floors,
     waiting: Waiting<F>,
+    shrunk: Shrunk,
     /// Of those that wait, the frames that may be delivered, but for their time.
     paced: BinaryHeap<Reverse<Chain>>,
     /// For the time of one call: predecessors of frames that wait. It has room for all, so that nothing is allocated.
@@ -84,12 +89,14 @@ pub struct Receiver<F> {
 impl<F> Receiver<F> {
     /// A receiver of a session in which nothing was received yet.
     pub fn new(config: &ReceiverConfig, session: Session) -> Self {
+        let room = config.waiting_room;
         Self {
             lanes: Lane::all(config.lanes).map(|_| Incoming::new(session.first())).collect(),
             floors: Floors::new(session.first()),
-            waiting: Waiting::new(config.waiting_max),
+            waiting: Waiting::new(room),
+            shrunk: Shrunk::default(),
             paced: BinaryHeap::new(),
-            range: Vec::with_capacity(config.waiting_max),
+            range: Vec::with_capacity(room),
             strangers: Received::default(),
         }
     }
@@ -256,7 +263,7 @@ impl<F> Receiver<F> {
             return self.deliver_early(config, now, before, id, frame, out);
         }
         let is_free = !self.may_pace(config) && self.make_room(config, now, before, out);
-        let has_room = !is_free && self.waiting.len() < config.waiting_max;
+        let has_room = !is_free && self.has_room(config);
         let held = if has_room {
             self.waiting.put(before, id, Some(frame), now)
         } else {
@@ -283,7 +290,7 @@ impl<F> Receiver<F> {
         out: &mut D,
     ) -> bool {
         self.deliver_all(now, out);
-        while self.waiting.len() >= config.waiting_max && self.give_up_oldest(now, out) {}
+        while !self.has_room(config) && self.give_up_oldest(now, out) {}
         self.lanes[before.lane().index()].is_settled(before.number())
     }
 
@@ -304,12 +311,11 @@ impl<F> Receiver<F> {
         frame: F,
         out: &mut D,
     ) {
+        let has_room = self.has_room(config);
         let counts = &mut self.lanes[id.lane().index()].counts;
         counts.delivered += 1;
         out.deliver(frame);
-        if self.waiting.len() < config.waiting_max
-            && self.waiting.put(before, id, None, now).is_ok()
-        {
+        if has_room && self.waiting.put(before, id, None, now).is_ok() {
             counts.overtook += 1;
         } else {
             counts.unordered += 1;
@@ -318,21 +324,28 @@ impl<F> Receiver<F> {
         }
     }
 
-    /// The predecessor that a new frame has to wait for. `own` and `number` are the frame's lane and number.
+    /// The predecessor that a new frame has to wait for. `own` and `number` are the frame's lane and number. It waits for
+    /// none that is impossible.
     #[inline]
     fn awaited(
-        &self,
+        &mut self,
         config: &ReceiverConfig,
         order: Order,
         (own, number): (Lane, Number),
     ) -> Option<FrameId> {
         let (lane, before) = order.predecessor()?;
-        let known = self.lanes.get(lane.index())?;
-        let is_own = lane == own;
-        let before = Number::read(before, if is_own { number } else { known.next })?;
-        let is_possible =
-            if is_own { before < number } else { before.since(known.next) < config.window };
-        (is_possible && !known.is_settled(before)).then(|| FrameId::new(lane, before))
+        let before = self.lanes.get(lane.index()).and_then(|known| {
+            let is_own = lane == own;
+            let before = Number::read(before, if is_own { number } else { known.next })?;
+            let is_possible =
+                if is_own { before < number } else { before.since(known.next) < config.window };
+            is_possible.then(|| (before, known.is_settled(before)))
+        });
+        let Some((before, is_settled)) = before else {
+            self.lanes[own.index()].counts.unordered += 1;
+            return None;
+        };
+        (!is_settled).then(|| FrameId::new(lane, before))
     }
 
     /// The sender asks for a REPORT.

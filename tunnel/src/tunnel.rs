@@ -24,6 +24,7 @@ use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
 use crate::sender::{Health, Sender, SenderConfig, Sent, Setting};
 use crate::session::{Change, End, EndPoint, Peer, SessionConfig};
+use crate::tuning::Tuning;
 
 /// Settings of a tunnel.
 #[derive(Clone, Debug)]
@@ -123,6 +124,11 @@ impl<F: Headroom> Tunnel<F> {
         }
     }
 
+    /// The settings that it works by.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Frames in and out, and those that were dropped.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -185,6 +191,19 @@ impl<F: Headroom> Tunnel<F> {
     pub fn set(&mut self, setting: Setting) {
         self.sender.set(&mut self.config.sender, setting);
         self.due = self.deadline();
+    }
+
+    /// Works by other timers and pools from now on. R-TUN-60
+    pub fn retune(&mut self, now: Time, tuning: &Tuning) {
+        self.sender.retune(&mut self.config.sender, now, tuning);
+        self.receiver.retune(&mut self.config.receiver, now, tuning);
+        self.due = self.deadline();
+    }
+
+    /// Whether no pool holds more than it is to hold.
+    pub fn fits_pools(&self) -> bool {
+        let Config { sender, receiver, .. } = &self.config;
+        self.sender.has_room(sender, 0) && self.receiver.fits(receiver)
     }
 
     /// Reads and writes control messages with other keys from now on.

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use common::time::{Span, Time};
-use common::verdict::Tolerance;
+use common::verdict::{Mode, Tolerance};
 use testkit::operations::input::Input;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
-    Transmit, WireNumber,
+    Transmit, Tuning, WireNumber,
 };
 
 const LANES: u8 = 2;
@@ -90,7 +90,12 @@ struct World {
     lanes: [[Vec<Sent>; 2]; LANES as usize],
     now: Time,
     next: [u32; 8],
+    /// Numbers that forged frames have taken, at most.
     strangers: u64,
+    /// Frames that the sender kept after the last operation.
+    kept: usize,
+    /// The most that might wait at the receiver since it last fitted its pool.
+    waiting_max: usize,
 }
 
 /// `data` is a sequence of operations.
@@ -127,6 +132,7 @@ impl World {
             lanes: LANES,
             window: input.choose(&[8, 64, 4_096]),
             waiting_max: input.choose(&[1, 4, 999]),
+            waiting_room: 999,
             give_up: Span::from_millis(40),
             report_interval: Span::from_micros(250),
             tolerance: Tolerance::default(),
@@ -135,7 +141,9 @@ impl World {
         };
         Self {
             sender: (sender.clone(), Sender::new(&sender, SESSION)),
+            waiting_max: receiver.waiting_max,
             receiver: (receiver.clone(), Receiver::new(&receiver, SESSION)),
+            kept: 0,
             out: Out::default(),
             lanes: Default::default(),
             now: Time::from_nanos(1_000_000_000),
@@ -159,10 +167,32 @@ impl World {
             }
             22 => self.out.is_out_of_memory ^= true,
             23 => self.forge(input),
+            28 => self.retune(input),
             24..=27 => self.pass(Span::from_micros(u64::from(input.byte()) * 40)),
             _ => self.pass(Span::from_micros(u64::from(input.byte()))),
         }
         self.post();
+    }
+
+    /// The operator changes timers and pools.
+    fn retune(&mut self, input: &mut Input<'_>) {
+        let ms = |input: &mut Input<'_>| Span::from_millis(input.choose(&[1, 4, 40]));
+        let tuning = Tuning {
+            rtt: ms(input),
+            cache_max: input.choose(&[0, 3, 99, 999]),
+            waiting_max: input.choose(&[0, 1, 4, 999]),
+            give_up: ms(input),
+            report_interval: Span::from_micros(input.choose(&[100, 250, 1_000])),
+            tolerance: Tolerance {
+                mode: input.choose(&[Mode::Off, Mode::Auto, Mode::Fixed]),
+                ..Tolerance::default()
+            },
+        };
+        self.sender.1.retune(&mut self.sender.0, self.now, &tuning);
+        self.receiver.1.retune(&mut self.receiver.0, self.now, &tuning);
+        self.waiting_max = self.waiting_max.max(self.receiver.0.waiting_max);
+        // A frame of the same moment counts as one from before the change.
+        self.pass(Span::from_nanos(1));
     }
 
     fn frame(&mut self, flow: u8) {
@@ -195,7 +225,8 @@ impl World {
             is_kept: true,
             clear: flags >> 3 & 0x1f,
         };
-        self.strangers += 1;
+        // One that claims to be a resend takes two numbers.
+        self.strangers += 1 + u64::from(shim.original.is_some());
         let (config, receiver) = &mut self.receiver;
         receiver.on_frame(config, self.now, &shim, false, Frame(None), &mut self.out);
     }
@@ -227,8 +258,14 @@ impl World {
         let (sender, receiver) = (&self.sender.1, &self.receiver.1);
         assert!(sender.is_balanced() && receiver.is_balanced());
         assert_eq!(sender.counts().released, self.out.released);
-        assert!(receiver.waiting() <= self.receiver.0.waiting_max);
-        assert!(sender.kept() <= self.sender.0.cache_max);
+        // R-TUN-60: pools that were made smaller.
+        if receiver.fits(&self.receiver.0) {
+            self.waiting_max = self.receiver.0.waiting_max;
+        }
+        assert!(receiver.waiting() <= self.waiting_max);
+        let cache_max = self.sender.0.cache_max;
+        assert!(sender.kept() <= self.kept.max(cache_max));
+        self.kept = sender.kept();
     }
 
     fn pass(&mut self, span: Span) {
@@ -261,6 +298,7 @@ impl World {
             }
         }
         assert_eq!((self.sender.1.kept(), self.receiver.1.waiting()), (0, 0));
+        assert!(self.receiver.1.fits(&self.receiver.0));
         let ours: Vec<_> = self.out.delivered.iter().filter(|frame| frame.0.is_some()).collect();
         assert_eq!(ours.iter().collect::<BTreeSet<_>>().len(), ours.len(), "a frame came twice");
         let (sent, received) = (self.sender.1.counts(), self.receiver.1.counts());

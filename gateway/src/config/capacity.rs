@@ -22,10 +22,12 @@ use super::machine::Machine;
 use super::{Config, HugePages, LanMode, Pairs, Pool, Recovery, TunnelMode};
 
 /// Memory of an end of a tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
-/// kept to be resent, and that waits for an earlier one.
+/// kept to be resent, and that waits for an earlier one. Of what a waiting one takes, a part is taken at the start, for
+/// as many as may wait where the reordering pool has all memory of the pools.
 const TUNNEL: u64 = 2 << 20;
 const KEPT: u64 = 32;
-const WAITING: u64 = 144;
+const WAITING: u64 = 136;
+const WAITING_ROOM: u64 = 8;
 
 /// Egress queues of each port, at each worker: one for each class.
 const CLASSES: u64 = 2;
@@ -100,7 +102,9 @@ impl Config {
                         footprint.full(self.role, Recovery::Lr2, flows, &frames)
                     }
                 };
-                TUNNEL + frames.resend_cache * KEPT + frames.reorder_pool * WAITING + lan
+                let room = u64::from(self.pool.holdable()) / parts * WAITING_ROOM;
+                let waiting = room + frames.reorder_pool * WAITING;
+                TUNNEL + frames.resend_cache * KEPT + waiting + lan
             }
         };
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);

@@ -190,7 +190,7 @@ impl<F: Headroom> Plane<F> {
                     path.set_protection(flow, *is_on, now, pool, &mut out);
                 }
                 Change::Setting(setting) => path.set(*setting),
-                Change::Recovery(settings) => path.set_settings(settings),
+                Change::Recovery(settings) => path.set_settings(settings, now),
                 Change::Keys(keys) => path.set_keys(keys),
                 Change::RemotePrefixes(prefixes) => path.set_remote_prefixes(prefixes),
             }

@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::api::{ask, lr2ctl};
 use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway, write_pcap};
 use crate::workers;
 
@@ -242,6 +243,86 @@ fn two_workers_have_a_tunnel_each() {
     for this in &mut start(&folder, &keys) {
         let metric = "lr2_tunnel_refused_messages_total{reason=\"tunnels\"}";
         this.says(&["no session", "another number of tunnels", "set wan.tunnels"], metric, None);
+    }
+}
+
+/// R-TUN-60: under a flood, and the repair of the LANs beside it.
+#[test]
+fn timers_and_pools_change_under_traffic() {
+    let folder = Folder::new("tunnel-retune");
+    let (source, socket) = (folder.path("in.pcap"), folder.path("control.sock"));
+    write_pcap(&source, &(0..24).map(|pair| workers::frame(pair, 1)).collect::<Vec<_>>());
+    let lan = format!("net_pcap0,rx_pcap={},infinite_rx=1", source.display());
+    let lan = [lan.clone(), lan.replace("infinite_rx=1", "tx_pcap=/dev/null")];
+    let mut boxes = start(&folder, &Keys { lan, socket: Some(socket.clone()), ..ethernet() });
+    let crossed = |boxes: &mut [Logged; 2]| {
+        let name = "lr2_tunnel_delivered_frames_total{lane=\"0\",order=\"kept\"}";
+        let before = boxes[1].gateway.metric(name);
+        boxes[1].wait("more frames", |gateway, _| gateway.metric(name) > before + 5_000.0);
+    };
+    boxes[1].wait_well();
+    let files = [0, 1].map(|me| folder.path(&format!("gateway{me}.toml")));
+    let texts = files.each_ref().map(|file| std::fs::read_to_string(file).unwrap());
+    let all = "[recovery]\n";
+    let limits = || {
+        let pools = ask(&socket, "GET /pools", "").1;
+        [1, 2, 3].map(|n| pools["pools"][n]["limit"].as_u64().unwrap())
+    };
+    let [reorder, cache, backup] = limits();
+    for (change, names, expected) in [
+        (
+            "rtt_guess = \"3ms\"\ngive_up = \"90ms\"",
+            "recovery.rtt_guess, recovery.give_up",
+            [reorder, cache, backup],
+        ),
+        ("resend_cache = \"256KiB\"", "recovery.resend_cache", [reorder, cache / 4, backup]),
+        (
+            "resend_cache = \"256KiB\"\nreorder_pool = \"1792KiB\"",
+            "recovery.reorder_pool",
+            [reorder * 7 / 4, cache / 4, backup],
+        ),
+        ("tolerance = \"fixed\"", "recovery.tolerance", [reorder, cache, backup]),
+        ("", "recovery.tolerance", [reorder, cache, backup]),
+    ] {
+        for me in 0..2 {
+            let mut text = texts[me].clone();
+            for line in change.lines() {
+                let key = line.split(' ').next().unwrap();
+                text = text
+                    .lines()
+                    .filter(|it| !it.starts_with(key))
+                    .map(|it| format!("{it}\n"))
+                    .collect();
+            }
+            std::fs::write(&files[me], text.replace(all, &format!("{all}{change}\n"))).unwrap();
+            let pid = Pid::from_raw(boxes[me].gateway.child.id().try_into().unwrap());
+            let lines = |log: &str| log.lines().filter(|line| line.contains("reloaded: ")).count();
+            let before = lines(&std::fs::read_to_string(&boxes[me].log).unwrap());
+            kill(pid, Signal::SIGHUP).unwrap();
+            boxes[me].wait("reload", |_, log| lines(log) > before);
+            let log = std::fs::read_to_string(&boxes[me].log).unwrap();
+            let line = log.lines().rfind(|line| line.contains("reloaded: ")).unwrap();
+            assert!(line.contains("INFO reloaded") && line.contains(names), "{line}");
+            crossed(&mut boxes);
+        }
+        assert_eq!(limits(), expected, "{change}");
+    }
+    let larger = texts[0].replace("reorder_pool = \"1MiB\"", "reorder_pool = \"2MiB\"");
+    std::fs::write(&files[0], larger).unwrap();
+    let (code, _, errors) = lr2ctl(&socket, &["reload"]);
+    assert!(code == 2 && errors.contains("were reserved"), "{errors}");
+    let off = texts[0].replace(all, &format!("{all}lan = \"off\"\n"));
+    std::fs::write(&files[0], off).unwrap();
+    let (code, _, errors) = lr2ctl(&socket, &["reload"]);
+    assert!(code == 2 && errors.contains("a restart is needed for recovery.lan"), "{errors}");
+    crossed(&mut boxes);
+    for (me, this) in boxes.iter().enumerate() {
+        assert_eq!(this.gateway.metric("lr2_tunnel_session_changes_total"), 1.0, "{me}");
+    }
+    for order in ["late", "given_up"] {
+        let labels = format!("{{lane=\"0\",order=\"{order}\"}}");
+        let metric = format!("lr2_tunnel_delivered_frames_total{labels}");
+        assert_eq!(boxes[1].gateway.metric(&metric), 0.0, "{metric}");
     }
 }
 

@@ -151,6 +151,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
         let frames = own.unwrap_or(part) / u64::from(scenario.nic.pmtu);
         usize::try_from(frames.min(most)).unwrap_or(usize::MAX)
     };
+    let waiting_max = frames(pools.reorder, reorder, WAITING_MAX);
     let (encapsulation, lanes, ports) = (encapsulation(place), pools.lanes, ports(scenario));
     Config {
         session: SessionConfig {
@@ -179,7 +180,8 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
         receiver: ReceiverConfig {
             lanes,
             window: WINDOW,
-            waiting_max: frames(pools.reorder, reorder, WAITING_MAX),
+            waiting_max,
+            waiting_room: waiting_max,
             give_up: (rtt * 8).max(Span::from_millis(10)),
             report_interval: report_interval(rtt),
             tolerance: Tolerance::default(),

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use switch::{Recovery, Settings};
 
 use super::{Collector, World};
+use crate::Tunnelling;
 
 /// Not of an operator: housekeeping, which goes on with what he has begun. The numbers below count how often.
 const HOUSEKEEPING: u64 = u64::MAX;
@@ -26,7 +27,9 @@ impl World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let now = self.now;
         // Boxes that are off are compared with none.
-        if self.scenario.recovery != Some(Recovery::Off) && rng.random() {
+        let is_off =
+            self.scenario.tunnel == Tunnelling::No && self.scenario.recovery == Some(Recovery::Off);
+        if !is_off && rng.random() {
             let changed = rng.random_range(0..9);
             return self.set_settings(me, |settings| change(settings, changed, &mut rng.clone()));
         }
@@ -45,7 +48,7 @@ impl World {
     /// Box `me` works by other settings from now on.
     pub fn set_settings(&mut self, me: usize, change: impl Fn(&mut Settings)) {
         let Some(switch) = &mut self.ends[me].switch else { return };
-        switch.set_settings(change);
+        switch.set_settings(self.now, change);
         if self.trace {
             println!("{:?} the operator of box {me} changes settings", self.now);
         }

@@ -16,7 +16,7 @@ pub struct Received {
     /// Of those delivered: after their successors, which had been released.
     pub late: u64,
     /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
-    /// more, or it did not come in time.
+    /// more, or it did not come in time; or with a predecessor that can't be.
     pub unordered: u64,
     /// Of those delivered: ACKs, before an earlier one.
     pub overtook: u64,

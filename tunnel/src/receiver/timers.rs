@@ -45,6 +45,10 @@ impl<F> Receiver<F> {
             self.report_urgent(config, now, lane, out);
         }
         self.deliver_due(config, now, out);
+        if now >= self.waiting.deadline(config.give_up) {
+            // Frames whose pace follows from a longer `give_up`, which was changed. R-TUN-60
+            self.deliver_all(now, out);
+        }
         // Only a frame that names an impossible predecessor waits longer than a gap is old.
         while let Some((since, before)) = self.waiting.oldest() {
             if now < since + config.give_up {

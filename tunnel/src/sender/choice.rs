@@ -10,6 +10,7 @@ use crate::flow::Order;
 use crate::message::{MAX_RANGES, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
 use crate::spray::{Lanes, Spray};
+use crate::tuning::Tuning;
 
 /// Frames of a burst that take the lane chosen for the first of them: a choice costs as much as some frames, and ports send
 /// in bursts anyway.
@@ -76,6 +77,16 @@ impl<K> Sender<K> {
                 self.copies.set(config);
             }
         }
+    }
+
+    /// Works by another guess of the round trip, where it is not measured, and another cache from now on, and puts them into
+    /// `config`. What a smaller cache has no room for stays until it is reported. R-TUN-60
+    pub fn retune(&mut self, config: &mut SenderConfig, now: Time, tuning: &Tuning) {
+        if config.rtt != tuning.rtt {
+            self.lanes.iter_mut().for_each(|lane| lane.guess(now, tuning.rtt));
+            self.measure_at = now;
+        }
+        (config.rtt, config.cache_max) = (tuning.rtt, tuning.cache_max);
     }
 
     pub(super) fn measures(&self) -> bool {

@@ -182,6 +182,17 @@ impl<K> Outgoing<K> {
         self.delivery.round_trip(now, rtt);
     }
 
+    /// Works by another guess, unless the round trip is measured. It waits for a REPORT as long as that says, from now on.
+    pub fn guess(&mut self, now: Time, rtt: Span) {
+        if self.rtt.is_measured() {
+            return;
+        }
+        self.rtt = Rtt::guess(rtt);
+        if self.report_due < Time::NEVER {
+            self.await_report(now);
+        }
+    }
+
     pub const fn rtt(&self) -> &Rtt {
         &self.rtt
     }

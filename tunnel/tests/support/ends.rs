@@ -98,6 +98,7 @@ impl Test {
             lanes,
             window: 1 << 16,
             waiting_max: 64,
+            waiting_room: 64,
             give_up: Span::from_millis(100),
             report_interval: Span::from_millis(1),
             tolerance: Tolerance::default(),

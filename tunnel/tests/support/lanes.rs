@@ -14,7 +14,7 @@ use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
-    Setting, Transmit, report_interval,
+    Setting, Transmit, Tuning, report_interval,
 };
 
 /// Frame of `flow`, sent behind `acks` ACKs and `n` other frames.
@@ -74,6 +74,8 @@ pub struct Scenario {
     pub copies: u8,
     /// Settings that change when so many frames are left to be sent.
     pub settings: Vec<(u64, Setting)>,
+    /// Timers and pools that both ends change to when so many frames are left to be sent.
+    pub tunings: Vec<(u64, Tuning)>,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -189,6 +191,7 @@ impl World {
             lanes,
             window: 1 << 20,
             waiting_max: scenario.waiting_max,
+            waiting_room: scenario.waiting_max,
             give_up: Span::from_millis(400),
             report_interval: report_interval(rtt),
             tolerance: Tolerance::default(),
@@ -295,6 +298,10 @@ impl World {
                 let (config, sender) = &mut self.sender;
                 let due = self.scenario.settings.iter().filter(|(at, _)| *at == left);
                 due.for_each(|(_, setting)| sender.set(config, *setting));
+                for (_, tuning) in self.scenario.tunings.iter().filter(|(at, _)| *at == left) {
+                    sender.retune(config, now, tuning);
+                    self.receiver.1.retune(&mut self.receiver.0, now, tuning);
+                }
                 let free_at = &self.free_at;
                 let is_blind = self.scenario.are_ports_blind;
                 let wait = |lane: Lane| {
@@ -384,5 +391,6 @@ pub fn scenario(seed: u64) -> Scenario {
         marks: None,
         copies: 2,
         settings: Vec::new(),
+        tunings: Vec::new(),
     }
 }

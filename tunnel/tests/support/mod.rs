@@ -261,6 +261,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             lanes,
             window: 1 << 16,
             waiting_max: 1 << 12,
+            waiting_room: 1 << 12,
             give_up: Span::from_millis(400),
             report_interval: report_interval(rtt),
             tolerance: Tolerance::default(),

@@ -1,5 +1,6 @@
 //! Two workers with a tunnel between them.
 
+mod retune;
 mod several;
 
 use std::sync::Arc;
@@ -59,6 +60,7 @@ fn config(me: u8) -> tunnel::Config {
             lanes: 1,
             window: 1 << 16,
             waiting_max: 1_000,
+            waiting_room: 1_000,
             give_up: ms(50),
             report_interval: Span::from_micros(100),
             tolerance: Tolerance::default(),

@@ -1,0 +1,38 @@
+//! Timers and pools, which may change while frames cross.
+
+use common::time::Span;
+use common::verdict::Tolerance;
+
+use crate::receiver::ReceiverConfig;
+use crate::sender::SenderConfig;
+
+/// Timers and pools of an end of a tunnel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// [`SenderConfig::rtt`]
+    pub rtt: Span,
+    /// [`SenderConfig::cache_max`]
+    pub cache_max: usize,
+    /// [`ReceiverConfig::waiting_max`]; more than [`ReceiverConfig::waiting_room`] counts as that.
+    pub waiting_max: usize,
+    /// [`ReceiverConfig::give_up`]
+    pub give_up: Span,
+    /// [`ReceiverConfig::report_interval`]
+    pub report_interval: Span,
+    /// [`ReceiverConfig::tolerance`]
+    pub tolerance: Tolerance,
+}
+
+impl Tuning {
+    /// Those of an end with these configurations.
+    pub const fn of(sender: &SenderConfig, receiver: &ReceiverConfig) -> Self {
+        Self {
+            rtt: sender.rtt,
+            cache_max: sender.cache_max,
+            waiting_max: receiver.waiting_max,
+            give_up: receiver.give_up,
+            report_interval: receiver.report_interval,
+            tolerance: receiver.tolerance,
+        }
+    }
+}
