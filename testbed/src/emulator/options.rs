@@ -88,6 +88,8 @@ impl Options {
                 format!("the device {device:?} is given twice: each end of a link has its own");
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
+        let found = options.directions();
+        found.map_err(|why| Self::command().error(ErrorKind::ValueValidation, why))?;
         Ok(options)
     }
 
@@ -160,7 +162,9 @@ mod tests {
             assert!(error.contains(part), "{line}: {error}");
         }
         let two = parse("--a x --b y --burst 0.5 --loss 1% --next --name lan --a z --b w --rate 0");
-        let error = two.expect("parses").directions().expect_err("impossible").to_string();
+        let error = two.expect_err("impossible");
+        assert_eq!(error.exit_code(), 2);
+        let error = error.to_string();
         for part in ["link, A to B: mean burst", "lan, A to B: rate 0", "lan, B to A: rate 0"] {
             assert!(error.contains(part), "{error}");
         }

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, ValueEnum};
 use common::time::Span;
 use common::wire::MacAddr;
 use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
@@ -11,7 +12,7 @@ use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
 use crate::dpdk::DpdkOptions;
 use crate::idle::IdlePolicy;
 use crate::report;
-use settings::units;
+use settings::{sizing, units};
 
 /// Sends or receives RoCEv2 traffic on a DPDK port, as an RNIC would, and
 /// verifies every byte.
@@ -49,6 +50,41 @@ pub struct Options {
     /// DPDK.
     #[command(flatten)]
     pub dpdk: DpdkOptions,
+}
+
+impl Options {
+    /// Whether they go together. To be asked before DPDK starts.
+    ///
+    /// # Errors
+    /// The first that does not, and what is allowed.
+    pub fn checked(self) -> Result<Self, clap::Error> {
+        let found = self.fits();
+        found.map_err(|why| Self::command().error(ErrorKind::ValueValidation, why))?;
+        Ok(self)
+    }
+
+    fn fits(&self) -> Result<(), String> {
+        let ConnectionOptions { ip, peer_ip, pmtu, qps, dcqcn, .. } = self.connection;
+        if ip.is_ipv4() != peer_ip.is_ipv4() {
+            return Err(format!(
+                "--ip {ip} and --peer-ip {peer_ip}: one is IPv4, the other IPv6; give two of one kind"
+            ));
+        }
+        if ip == peer_ip {
+            return Err(format!("--ip and --peer-ip are both {ip}: give each host its own"));
+        }
+        if dcqcn && self.workload.rate.is_none() {
+            return Err("--dcqcn needs --rate".to_owned());
+        }
+        let window = self.workload.window_per_qp(pmtu, qps)?;
+        super::run::nic(self, window).map_err(|why| format!("{why:#}"))?;
+        // One that exists, by now.
+        let least = u16::try_from(pmtu).map_or(u16::MAX, sizing::mtu);
+        if self.dpdk.mtu < least {
+            return Err(format!("--pmtu {pmtu} needs --mtu {least} at least"));
+        }
+        Ok(())
+    }
 }
 
 /// Which side of the messages a host is.
@@ -266,7 +302,8 @@ mod tests {
     fn parse(args: &[&str]) -> Result<Options, clap::Error> {
         let needed = ["lr2-host", "--device", "x", "--role", "requester"];
         let addresses = ["--ip", "10.0.0.1", "--peer-ip", "10.0.0.2"];
-        Options::try_parse_from(needed.iter().chain(&addresses).chain(args))
+        let addresses = if args.contains(&"--peer-ip") { &addresses[..2] } else { &addresses };
+        Options::try_parse_from(needed.iter().chain(addresses).chain(args))
     }
 
     #[test]
@@ -293,6 +330,27 @@ mod tests {
         ] {
             let error = parse(&args).expect_err("wrong").to_string();
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_told() {
+        for (args, part) in [
+            (&["--peer-ip", "fd00::2"][..], "one is IPv4, the other IPv6"),
+            (&["--peer-ip", "10.0.0.1"], "both 10.0.0.1"),
+            (&["--window", "4bdp"], "--window 4bdp needs --rtt"),
+            (&["--pmtu", "1500"], "use 256, 512, 1024, 2048 or 4096"),
+            (&["--dcqcn"], "--dcqcn needs --rate"),
+            (&["--message", "2GiB"], "does not fit"),
+            (&["--mtu", "1500"], "--pmtu 4096 needs --mtu 4"),
+        ] {
+            let error = parse(args).expect("parses").checked().expect_err("wrong");
+            assert!(error.to_string().contains(part), "{args:?}: {error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+        for args in [&[][..], &["--dcqcn", "--rate", "1Gbps"], &["--mtu", "1500", "--pmtu", "1024"]]
+        {
+            assert!(parse(args).expect("parses").checked().is_ok(), "{args:?}");
         }
     }
 
