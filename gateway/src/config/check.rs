@@ -349,13 +349,15 @@ fn eal(doc: &Document<'_>, config: &Config) {
         doc.problem(&key, found, "each core once: a worker polls, and wants one to itself");
     }
     let is_strange = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
-    // It is the name of folders.
-    if eal.file_prefix.contains(is_strange) || eal.file_prefix.starts_with('.') {
-        let found = format!("\"{}\"", eal.file_prefix);
+    // It is the name of folders, and of sockets.
+    let prefix = &eal.file_prefix;
+    if prefix.contains(is_strange) || prefix.starts_with('.') || prefix.len() > PREFIX_MAX {
         doc.problem(
             "eal.file_prefix",
-            found,
-            "letters, digits, '-', '_' and '.', which is not the first",
+            format!("\"{prefix}\""),
+            format!(
+                "{PREFIX_MAX} letters, digits, '-', '_' and '.' at most, and '.' is not the first"
+            ),
         );
     }
     if !eal.memory.is_multiple_of(1 << 20) {
@@ -363,6 +365,9 @@ fn eal(doc: &Document<'_>, config: &Config) {
         doc.problem("eal.memory", found, "a multiple of 1MiB");
     }
 }
+
+/// The longest `eal.file_prefix`: a name of a socket ends at 107 bytes.
+const PREFIX_MAX: usize = 64;
 
 fn timers(doc: &Document<'_>, config: &Config) {
     let timers = &config.recovery.tuning;
