@@ -62,6 +62,7 @@ struct Doctor {
 #[command(name = "lr2-gateway release-links", bin_name = "lr2-gateway release-links", version)]
 struct ReleaseLinks {
     /// The runtime folder of these gateways [default: $RUNTIME_DIRECTORY, or /run/lr2-held]
+    #[arg(value_parser = manual::folder())]
     folder: Option<PathBuf>,
 }
 
