@@ -12,7 +12,7 @@ use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
 use crate::dpdk::DpdkOptions;
 use crate::idle::IdlePolicy;
 use crate::report;
-use settings::{sizing, units};
+use settings::{device, sizing, units};
 
 /// Sends or receives RoCEv2 traffic on a DPDK port, as an RNIC would, and
 /// verifies every byte.
@@ -24,7 +24,7 @@ use settings::{sizing, units};
 #[command(name = "lr2-host", version)]
 pub struct Options {
     /// Port: a DPDK virtual device (net_memif0,...) or PCI address
-    #[arg(long)]
+    #[arg(long, value_parser = device::parse)]
     pub device: String,
     /// Which side of the messages this host is
     #[arg(long, value_enum)]
@@ -72,6 +72,9 @@ impl Options {
         }
         if ip == peer_ip {
             return Err(format!("--ip and --peer-ip are both {ip}: give each host its own"));
+        }
+        if self.workload.rate == Some(0) {
+            return Err("--rate 0 sends nothing".to_owned());
         }
         if dcqcn && self.workload.rate.is_none() {
             return Err("--dcqcn needs --rate".to_owned());
@@ -300,7 +303,7 @@ mod tests {
     use super::*;
 
     fn parse(args: &[&str]) -> Result<Options, clap::Error> {
-        let needed = ["lr2-host", "--device", "x", "--role", "requester"];
+        let needed = ["lr2-host", "--device", "net_null0", "--role", "requester"];
         let addresses = ["--ip", "10.0.0.1", "--peer-ip", "10.0.0.2"];
         let addresses = if args.contains(&"--peer-ip") { &addresses[..2] } else { &addresses };
         Options::try_parse_from(needed.iter().chain(addresses).chain(args))
@@ -320,6 +323,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
+        let other = ["lr2-host", "--device", "bogus", "--role", "both", "--ip", "10.0.0.1"];
+        let error = Options::try_parse_from(other).expect_err("wrong").to_string();
+        assert!(error.contains("a PCI address such as"), "{error}");
         for (args, part) in [
             (["--window", "0"], "no window"),
             (["--message", "3GiB"], "at most 2 GiB"),
@@ -327,6 +333,9 @@ mod tests {
             (["--mac", "02:00"], "no MAC address"),
             (["--seconds", "1e9"], "no number of seconds"),
             (["--qps", "0"], "0"),
+            (["--mtu", "100"], "100 is not in 576..=9600"),
+            (["--memory", "1KiB"], "DPDK needs 16MiB at least"),
+            (["--file-prefix", "a/b"], "expected letters, digits"),
         ] {
             let error = parse(&args).expect_err("wrong").to_string();
             assert!(error.contains(part), "{error}");
@@ -341,6 +350,7 @@ mod tests {
             (&["--window", "4bdp"], "--window 4bdp needs --rtt"),
             (&["--pmtu", "1500"], "use 256, 512, 1024, 2048 or 4096"),
             (&["--dcqcn"], "--dcqcn needs --rate"),
+            (&["--rate", "0"], "--rate 0 sends nothing"),
             (&["--message", "2GiB"], "does not fit"),
             (&["--mtu", "1500"], "--pmtu 4096 needs --mtu 4"),
         ] {
