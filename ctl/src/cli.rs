@@ -111,6 +111,7 @@ pub enum Command {
     /// Write man pages into a folder.
     Man {
         /// The folder, which exists.
+        #[arg(value_parser = manual::folder())]
         folder: PathBuf,
     },
 }
@@ -122,7 +123,7 @@ pub struct FlowsOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// Of this queue pair, at either end, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
     /// In this state.
     #[arg(long, value_parser = ["protected", "unprotected", "resting", "responses"])]
@@ -144,6 +145,12 @@ fn order() -> impl TypedValueParser<Value = Order> {
         .map(|word| word.parse().unwrap_or_default())
 }
 
+/// The number of a queue pair or a PSN, as it was written.
+fn number(text: &str) -> Result<String, &'static str> {
+    api::number_of_24_bits(text).ok_or("it is no number up to 16777215, e.g. 17 or 0x11")?;
+    Ok(text.to_owned())
+}
+
 impl FlowsOf {
     /// The request.
     pub fn path(&self) -> String {
@@ -163,7 +170,7 @@ pub struct FlowTo {
     #[arg(value_name = "DESTINATION")]
     pub destination: IpAddr,
     /// The queue pair that it goes to, e.g. 17 or 0x11.
-    #[arg(value_name = "QPN")]
+    #[arg(value_name = "QPN", value_parser = number)]
     pub qpn: String,
     /// The host that sends it, where several send to this queue pair.
     #[arg(long, value_name = "IP")]
@@ -188,10 +195,10 @@ pub struct RecordsOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// Of flows to this queue pair, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
     /// Of packets with this PSN, e.g. 1000 or 0x3e8.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub psn: Option<String>,
     /// How many, the newest.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -227,7 +234,7 @@ pub struct TraceOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
     /// That arrive at this port: lan, wan, wan1 ...
     #[arg(long)]
@@ -275,7 +282,7 @@ pub struct CaptureOf {
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
     /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
     /// On this lane of the tunnel.
     #[arg(long, value_name = "NUMBER")]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use dpdk_sys_wrapper::raise_interface;
 
-use crate::instance::Instance;
+use crate::instance::{Instance, Purpose};
 
 /// Where the marks are, unless systemd gives a folder. That of a unit would not do: it goes when the unit stops.
 const FOLDER: &str = "/run/lr2-held";
@@ -88,7 +88,7 @@ impl Marks {
 pub fn release(folder: &Path) -> anyhow::Result<Vec<String>> {
     let (mut raised, mut faults) = (Vec::new(), Vec::new());
     for file_prefix in names(&all(folder))? {
-        let released = match Instance::claim(&file_prefix) {
+        let released = match Instance::claim(&file_prefix, Purpose::ForAMoment) {
             Ok(None) => continue,
             Ok(Some(_instance)) => Marks::of(folder, &file_prefix).release(raise_interface),
             Err(error) => Err(error).context(format!("can't tell whether {file_prefix} runs")),
@@ -171,7 +171,7 @@ mod tests {
         let marks = Marks::of(folder.path(), &prefix);
         assert!(release(folder.path()).unwrap().is_empty());
         marks.set("no interface").unwrap();
-        let running = Instance::claim(&prefix).unwrap();
+        let running = Instance::claim(&prefix, Purpose::ToRun).unwrap();
         assert!(running.is_some());
         assert!(release(folder.path()).unwrap().is_empty());
         assert_eq!(names(&marks.0).unwrap(), ["no interface"]);

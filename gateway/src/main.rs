@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser};
 use gateway::config::{self, Machine, Pairs, ROLES, Refusal, Report, Role, Statement};
 use gateway::cores::{self, Verdict};
@@ -51,13 +51,8 @@ struct Cli {
 #[command(name = "lr2-gateway doctor", bin_name = "lr2-gateway doctor", version)]
 struct Doctor {
     /// The folder in which proc and sys are.
-    #[arg(long, value_name = "FOLDER", default_value = "/", value_parser = folder())]
+    #[arg(long, value_name = "FOLDER", default_value = "/", value_parser = manual::folder())]
     root: PathBuf,
-}
-
-fn folder() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new()
-        .try_map(|path| if path.is_dir() { Ok(path) } else { Err("there is no such folder") })
 }
 
 /// Sets up the kernel interfaces that the link-loss forwarding of a killed gateway held down, and prints their names. An interface
@@ -67,6 +62,7 @@ fn folder() -> impl TypedValueParser<Value = PathBuf> {
 #[command(name = "lr2-gateway release-links", bin_name = "lr2-gateway release-links", version)]
 struct ReleaseLinks {
     /// The runtime folder of these gateways [default: $RUNTIME_DIRECTORY, or /run/lr2-held]
+    #[arg(value_parser = manual::folder())]
     folder: Option<PathBuf>,
 }
 

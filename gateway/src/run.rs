@@ -36,7 +36,7 @@ use crate::control::actions::Actions;
 use crate::control::socket::{self, Socket};
 use crate::control::tunnel::Expected;
 use crate::control::{State, server};
-use crate::instance::Instance;
+use crate::instance::{Instance, Purpose};
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::shares::boot;
@@ -64,6 +64,8 @@ struct Duties<'a> {
 /// be opened run.
 pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
+    // Before the socket of another gateway is touched, or what it holds down is set up.
+    let _instance = claim(&pairs.first().eal.file_prefix)?;
     let mut duties =
         Duties { reloader: Reloader::new(pairs, load)?, notifier: Notifier::from_environment() };
     let actions = Arc::new(Actions::new(Arc::clone(&stop), log));
@@ -83,11 +85,7 @@ pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     let listener = server::bind(config.listen).map_err(ignore).ok();
     server::spawn((config.listen, listener), socket, states.clone())?;
 
-    // Another one would fail at its devices, which says more.
-    let instance = Instance::claim(&config.eal.file_prefix).ok().flatten();
-    if instance.is_some() {
-        raise_held(config);
-    }
+    raise_held(config);
     let eal = Eal::init(&eal_config(pairs))?;
     let (opened, unopened) = open(&eal, pairs, &states)?;
     let ended = work(&eal, (opened, unopened), &states, &stop, &mut duties)?;
@@ -101,6 +99,15 @@ pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
         tracing::info!("stopped");
     }
     Ok(())
+}
+
+/// The mark that this gateway runs.
+fn claim(file_prefix: &str) -> anyhow::Result<Instance> {
+    Instance::claim(file_prefix, Purpose::ToRun)?.with_context(|| {
+        format!(
+            "a gateway with eal.file_prefix = \"{file_prefix}\" runs already: end it, or give this one another prefix"
+        )
+    })
 }
 
 /// Sets up the interfaces that an earlier process held down when it was killed.

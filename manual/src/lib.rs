@@ -50,11 +50,14 @@ pub fn answer(commands: &[Command], words: impl IntoIterator<Item = OsString>) -
     })
 }
 
+/// Reads the name of a folder that exists.
+pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new()
+        .try_map(|path| if path.is_dir() { Ok(path) } else { Err("there is no such folder") })
+}
+
 fn parser(program: &str) -> Command {
-    let folder = Arg::new("folder").required(true).value_parser(
-        PathBufValueParser::new()
-            .try_map(|path| if path.is_dir() { Ok(path) } else { Err("there is no such folder") }),
-    );
+    let folder = Arg::new("folder").required(true).value_parser(folder());
     let shells = clap::builder::EnumValueParser::<Shell>::new();
     Command::new("lr2").bin_name(program).subcommand(Command::new("man").arg(folder)).subcommand(
         Command::new("completions").arg(Arg::new("shell").required(true).value_parser(shells)),

@@ -53,9 +53,11 @@ impl<'d> Document<'d> {
     }
 
     /// Adds the problem that `key` is missing from the section at `offset`.
-    /// Not where the file is no TOML: the key may be there and not be seen.
+    /// Not where the file is no TOML: the key may be there and not be seen. Not where something else stands in the
+    /// section's place: that is the mistake.
     pub fn missing(&self, offset: Option<usize>, key: &str, allowed: &str) {
-        if self.broken.is_empty() {
+        let mut sections = key.match_indices('.').map(|(dot, _)| &key[..dot]);
+        if self.broken.is_empty() && !sections.any(|section| self.has_problem(section)) {
             self.problem_at(offset, key, "nothing", allowed);
         }
     }

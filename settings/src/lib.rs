@@ -5,7 +5,7 @@
 //! [`Document`] collects problems until the whole file is read, so
 //! that a [`Report`] names every problem at once, each with its line, the value
 //! found and the values allowed. [`units`] are the quantities that files and
-//! command lines share. [`sizing`] computes the memory of kept packets.
+//! command lines share, [`device`] names of DPDK devices. [`sizing`] computes the memory of kept packets.
 //!
 //! ```
 //! let text = "[link]\nrate = \"10Gbps\"\ndelya = \"5ms\"\n";
@@ -23,6 +23,7 @@
 //! );
 //! ```
 
+pub mod device;
 mod document;
 mod overrides;
 mod report;

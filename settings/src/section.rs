@@ -87,6 +87,8 @@ impl<'d> Section<'d> {
             child.at = Some(key.span().start);
             match value.get_ref() {
                 DeValue::Table(table) => child.table = Some(table),
+                // It was asked for as a list of tables before.
+                _ if self.doc.has_problem(&path) => {}
                 _ => self.doc.problem_at(
                     Some(value.span().start),
                     &path,

@@ -1,11 +1,14 @@
 //! The use of DPDK by both programs: start it, size the memory, open a port.
 
+use std::ops::RangeInclusive;
+
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig, RxQueue, TxQueue,
 };
 
+use settings::device::is_virtual;
 use settings::sizing::{DPDK_OVERHEAD, HUGE_PAGE, PAGE, pool_fits, pool_memory};
 use settings::units;
 
@@ -17,6 +20,11 @@ pub const RING: u16 = 1024;
 /// mbufs that a loop may have in its hands or its cache, rings aside.
 pub const SLACK: u64 = 1024;
 
+/// MTUs of a port, as of a gateway's.
+const MTUS: RangeInclusive<i64> = 576..=9600;
+/// The least memory that DPDK gets along with.
+const MEMORY_MIN: u64 = 16 << 20;
+
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const L2_HEADERS: u16 = 14 + 2 * 4;
 /// Options for DPDK.
@@ -24,10 +32,10 @@ const L2_HEADERS: u16 = 14 + 2 * 4;
 #[command(next_help_heading = "DPDK")]
 pub struct DpdkOptions {
     /// Name that keeps this program apart from other DPDK programs [default: program and process id]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = prefix)]
     pub file_prefix: Option<String>,
     /// Memory for frames and rings [default: computed from their number]
-    #[arg(long, value_name = "SIZE", value_parser = units::size_or_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = enough_memory)]
     pub memory: Option<u64>,
     /// Whether to use hugepages
     #[arg(long, value_enum, default_value_t = HugePages::Auto)]
@@ -36,7 +44,7 @@ pub struct DpdkOptions {
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub cores: Vec<u32>,
     /// Largest IP packet
-    #[arg(long, value_name = "BYTES", default_value_t = 9000)]
+    #[arg(long, value_name = "BYTES", default_value_t = 9000, value_parser = clap::value_parser!(u16).range(MTUS))]
     pub mtu: u16,
 }
 
@@ -49,6 +57,23 @@ pub enum HugePages {
     Never,
     /// Or not start.
     Require,
+}
+
+fn enough_memory(text: &str) -> Result<u64, String> {
+    let bytes = units::size_or_bytes(text)?;
+    if bytes < MEMORY_MIN {
+        return Err(format!("DPDK needs {} at least", units::show_size(MEMORY_MIN)));
+    }
+    Ok(bytes)
+}
+
+/// It is the name of a folder.
+fn prefix(text: &str) -> Result<String, &'static str> {
+    let is_strange = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    if text.is_empty() || text.contains(is_strange) || text.starts_with('.') {
+        return Err("expected letters, digits, '-', '_' and '.', which is not the first");
+    }
+    Ok(text.to_owned())
 }
 
 impl DpdkOptions {
@@ -69,7 +94,7 @@ impl DpdkOptions {
             memory_mib: u32::try_from(self.memory.unwrap_or(need).div_ceil(1 << 20))?,
             file_prefix: self.file_prefix.clone().unwrap_or_else(prefix),
             cores: self.cores.clone(),
-            pci_allow: devices.iter().filter(|d| is_pci(d)).map(|d| (*d).into()).collect(),
+            pci_allow: devices.iter().filter(|d| !is_virtual(d)).map(|d| (*d).into()).collect(),
             vdevs: Vec::new(),
             extra: Vec::new(),
         })?)
@@ -136,12 +161,6 @@ fn memory(mbufs: u64, data_room: u16) -> u64 {
     steps.take(8).find(fits).unwrap_or(2 * least)
 }
 
-/// `0000:3b:00.0` or `3b:00.0`, with or without device arguments.
-fn is_pci(device: &str) -> bool {
-    device.starts_with(|c: char| c.is_ascii_hexdigit())
-        && device.split(',').next().is_some_and(|name| name.contains(':'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,13 +175,5 @@ mod tests {
             }
         }
         assert!(memory(5_000, 1522) >= 5_000 * PAGE);
-    }
-
-    #[test]
-    fn pci_addresses_are_told_from_virtual_devices() {
-        assert!(is_pci("0000:3b:00.0"));
-        assert!(is_pci("3b:00.1,representor=0"));
-        assert!(!is_pci("net_memif0,socket=/run/a:b"));
-        assert!(!is_pci("eth_af_packet0"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use settings::device::{self, pci_address};
 use settings::{Document, units};
 
 use super::{
@@ -33,12 +34,7 @@ fn devices(doc: &Document<'_>, config: &mut Config) {
             continue; // has been reported as missing
         }
         if port.is_pci() && pci_address(&port.device).is_none() {
-            doc.problem(
-                &key,
-                format!("\"{}\"", port.device),
-                "a PCI address such as 0000:3b:00.0, or a vdev whose name begins with net_; \
-                 for a kernel interface: net_af_packet0,iface=NAME",
-            );
+            doc.problem(&key, format!("\"{}\"", port.device), device::FORM);
         }
         if driver(port) == "net_memif" && argument(port, "role") != Some("server") {
             let bsize = number(port, "bsize", 2048);
@@ -349,13 +345,15 @@ fn eal(doc: &Document<'_>, config: &Config) {
         doc.problem(&key, found, "each core once: a worker polls, and wants one to itself");
     }
     let is_strange = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
-    // It is the name of folders.
-    if eal.file_prefix.contains(is_strange) || eal.file_prefix.starts_with('.') {
-        let found = format!("\"{}\"", eal.file_prefix);
+    // It is the name of folders, and of sockets.
+    let prefix = &eal.file_prefix;
+    if prefix.contains(is_strange) || prefix.starts_with('.') || prefix.len() > PREFIX_MAX {
         doc.problem(
             "eal.file_prefix",
-            found,
-            "letters, digits, '-', '_' and '.', which is not the first",
+            format!("\"{prefix}\""),
+            format!(
+                "{PREFIX_MAX} letters, digits, '-', '_' and '.' at most, and '.' is not the first"
+            ),
         );
     }
     if !eal.memory.is_multiple_of(1 << 20) {
@@ -363,6 +361,9 @@ fn eal(doc: &Document<'_>, config: &Config) {
         doc.problem("eal.memory", found, "a multiple of 1MiB");
     }
 }
+
+/// The longest `eal.file_prefix`: a name of a socket ends at 107 bytes.
+const PREFIX_MAX: usize = 64;
 
 fn timers(doc: &Document<'_>, config: &Config) {
     let timers = &config.recovery.tuning;
@@ -421,22 +422,4 @@ fn argument<'a>(port: &'a Port, name: &str) -> Option<&'a str> {
 
 fn number(port: &Port, name: &str, default: u64) -> u64 {
     argument(port, name).and_then(|v| v.parse().ok()).unwrap_or(default)
-}
-
-/// `[domain:]bus:device.function`, in hexadecimal, with the domain added; text
-/// behind a comma is arguments for the driver.
-pub(super) fn pci_address(device: &str) -> Option<String> {
-    let address = device.split(',').next()?;
-    let (rest, function) = address.rsplit_once('.')?;
-    let mut parts = rest.split(':').collect::<Vec<_>>();
-    if parts.len() == 2 {
-        parts.insert(0, "0000");
-    }
-    let [domain, bus, slot] = parts[..] else { return None };
-    let hex = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let valid = hex(domain, 4)
-        && hex(bus, 2)
-        && hex(slot, 2)
-        && matches!(function, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7");
-    valid.then(|| format!("{domain}:{bus}:{slot}.{function}").to_ascii_lowercase())
 }

@@ -1,9 +1,9 @@
 //! Whether a configuration fits the machine that it is to run on.
 
+use settings::device::pci_address;
 use settings::sizing::{HUGE_PAGE, PAGE, pool_memory};
 use settings::{Document, units};
 
-use super::check::pci_address;
 use super::machine::{Machine, Pages, free};
 use super::{Config, HugePages, Idle, Port};
 

@@ -135,7 +135,7 @@ pub struct Port {
 impl Port {
     /// Whether the device is a PCI function and not a vdev.
     pub fn is_pci(&self) -> bool {
-        !self.device.starts_with("net_") && !self.device.starts_with("eth_")
+        !settings::device::is_virtual(&self.device)
     }
 }
 

@@ -135,6 +135,16 @@ fn wrong_types_and_unknown_words() {
     refuses(&lab("[control]\nlisten = \"9469\""), &["control.listen", "127.0.0.1:9469"]);
     refuses(&lab("pool = 3"), &["peer.pool", "an unknown key"]);
     refuses(&format!("pool = 3\n{}", lab("")), &["gw.toml:1:8: pool", "a section, [pool]"]);
+    let peer = "[peer]\nlab_unkeyed = true\n";
+    let wan = "[wan]\ndevice = \"net_null1\"\n";
+    refuses(&format!("lan = 3\n{wan}{peer}"), &["gw.toml:1:7: lan: found 3;", "a section, [lan]"]);
+    let lan = "[lan]\ndevice = \"net_null0\"\n";
+    refuses(&format!("wan = \"x\"\n{lan}{peer}"), &["wan: found \"x\";", "a section, [wan]"]);
+    refuses(&format!("wan = [1]\n{lan}{peer}"), &["wan: found [1];", "tables, [[wan]]"]);
+    refuses(&format!("wan = []\n{lan}{peer}"), &["wan"]);
+    refuses(&format!("peer = true\n{PORTS}"), &["peer: found true;", "a section, [peer]"]);
+    refuses(&format!("pair = 3\n{}", lab("")), &["pair: found 3;", "tables, [[pair]]"]);
+    refuses(&format!("queue_pair = 3\n{}", lab("")), &["queue_pair: found 3;"]);
     refuses(&lab("[frobnicate]\n"), &["frobnicate: found an unknown key", "recovery"]);
     refuses(&lab("control_opcode = 0x11"), &["found 0x11", "0xe0 to 0xff"]);
 }
@@ -290,6 +300,8 @@ fn eal_arguments_that_are_keys() {
     let two = good(&lab("[eal]\ncores = [1, 2]\nmemory = \"1GiB\""));
     assert_eq!((two.worker.count, two.worker.spread), (2, Spread::Mixed));
     refuses(&lab("[eal]\nfile_prefix = \"a/b\""), &["eal.file_prefix: found \"a/b\""]);
+    let long = "x".repeat(65);
+    refuses(&lab(&format!("[eal]\nfile_prefix = \"{long}\"")), &[&long, "64 letters"]);
     refuses(
         &lab("[eal]\nfile_prefix = \"..\""),
         &["eal.file_prefix: found \"..\"", "not the first"],

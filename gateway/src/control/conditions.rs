@@ -182,15 +182,16 @@ pub struct Conditions {
 
 const SECOND: Span = Span::from_millis(1_000);
 
+/// Time in which a box answers, at the longest: announcements are repeated for two round trips, and answers take one.
+pub fn patience(config: &Config) -> Duration {
+    let patience = (config.recovery.tuning.rtt_guess * 3).max(SECOND * 2);
+    Duration::from_nanos(patience.as_nanos())
+}
+
 impl Conditions {
     /// Those of a gateway with that configuration.
     pub fn new(config: &Config) -> Self {
-        // Announcements are repeated for two round trips, and answers take one.
-        let patience = (config.recovery.tuning.rtt_guess * 3).max(SECOND * 2);
-        Self::after(
-            Duration::from_nanos(patience.as_nanos()),
-            config.tunnel.mode != TunnelMode::Off,
-        )
+        Self::after(patience(config), config.tunnel.mode != TunnelMode::Off)
     }
 
     fn after(patience: Duration, has_tunnel: bool) -> Self {
@@ -211,6 +212,8 @@ impl Conditions {
 
     /// The conditions that hold. To be called about twice a second.
     pub fn look(&mut self, state: &State, mbufs_free: u32, now: Instant) -> Vec<Problem> {
+        // A reload may have changed it.
+        self.patience = state.facts().patience;
         let mut found = self.judge(Counts::of(state), now);
         // Those of the workers' own frames end before those of reception.
         if mbufs_free < RESERVE {
@@ -289,7 +292,11 @@ impl Conditions {
 
 #[cfg(test)]
 mod tests {
+    use common::metrics::Counters;
+
     use super::*;
+    use crate::config::tests::{good, lab};
+    use crate::telemetry::IoCounters;
 
     type Counter = fn(&mut Counts) -> &mut u64;
 
@@ -331,6 +338,34 @@ mod tests {
             (counts.announced, counts.answers) = (counts.announced + one, counts.answers + one)
         });
         assert!(answered.iter().all(Vec::is_empty), "{answered:?}");
+    }
+
+    /// A reload of `recovery.rtt_guess`.
+    #[test]
+    fn a_box_is_waited_for_by_the_round_trip_of_the_last_reload() {
+        let config =
+            |round_trip| good(&lab(&format!("[recovery]\nrtt_guess = \"{round_trip}\"\n")));
+        let (short, long) = (config("10ms"), config("2s"));
+        // At the start, and after a reload.
+        for (first, then, seconds) in
+            [(&short, None, 2), (&short, Some(&long), 6), (&long, Some(&short), 2)]
+        {
+            let state = State::new("both", 1, None).of(first);
+            let (start, mut conditions) = (Instant::now(), Conditions::new(first));
+            if let Some(then) = then {
+                state.set_facts(then, &first.pool);
+            }
+            let mut counters = Counters::default();
+            let mut said = (1..20).filter(|half| {
+                counters.set(Metric::SyncOpen, u64::from(*half));
+                state.workers[0].store(&counters, &IoCounters::default());
+                let now = start + Duration::from_millis(500) * *half;
+                let found = conditions.look(&state, u32::MAX, now);
+                found.iter().any(|problem| problem.kind == Kind::NoPeer)
+            });
+            let first = said.next();
+            assert_eq!(first, Some(2 * seconds + 1), "in half seconds");
+        }
     }
 
     #[test]

@@ -27,17 +27,21 @@ pub async fn newest(
     last: usize,
     wall: &Wall,
 ) -> Result<api::Records, String> {
-    Ok(workers.list(*query, last, Newest::new(last)).await?.shown(wall))
+    Ok(workers.list(*query, last, Newest::new(*query, last)).await?.shown(wall))
 }
 
 impl Take<Record> for Newest {
     fn take(&mut self, worker: usize, record: &Record) {
-        self.add(worker, *record);
+        // Others may have asked for it.
+        if self.query.has(record) {
+            self.add(worker, *record);
+        }
     }
 }
 
 /// The newest records so far.
 struct Newest {
+    query: Query,
     /// By worker. A worker tells the records of each of its recorders in the order of time.
     of: Vec<VecDeque<Record>>,
     last: usize,
@@ -45,8 +49,8 @@ struct Newest {
 }
 
 impl Newest {
-    fn new(last: usize) -> Self {
-        Self { of: Vec::new(), last, matched: 0 }
+    fn new(query: Query, last: usize) -> Self {
+        Self { query, of: Vec::new(), last, matched: 0 }
     }
 
     fn add(&mut self, worker: usize, record: Record) {
@@ -108,6 +112,7 @@ mod tests {
     use common::wire::{Addr, Qpn};
 
     use super::*;
+    use crate::worker::listing::Ask;
 
     fn record(at: u64, psn: u32, what: What) -> Record {
         let (first, psn) = (Time::from_nanos(at), Some(Psn::new(psn)));
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn the_newest_of_all_workers_come_in_the_order_of_time() {
         let held = What::Counted(Metric::DepotHeld);
-        let mut newest = Newest::new(3);
+        let mut newest = Newest::new(Query::default(), 3);
         // The second recorder of a worker begins anew.
         for (worker, at) in [(0, 10), (1, 15), (0, 30), (0, 20), (1, 25), (0, 5)] {
             newest.add(worker, record(at, at as u32, held));
@@ -127,6 +132,26 @@ mod tests {
         let shown = newest.shown(&Wall::default());
         let psns: Vec<_> = shown.records.iter().map(|record| record.psn).collect();
         assert_eq!((shown.matched, psns), (6, vec![Some(20), Some(25), Some(30)]));
+    }
+
+    /// What a worker tells those who ask at the same time has all that each asks for, and each takes its own.
+    #[test]
+    fn queries_are_joined_and_each_gets_its_own_records() {
+        let held = What::Counted(Metric::DepotHeld);
+        let all = [record(1, 7, held), record(2, 8, held)];
+        let query = |qpn, psn: Option<u32>| Query { host: None, qpn, psn: psn.map(Psn::new) };
+        let joined = query(Some(17), Some(7)).joined(&query(Some(17), Some(8)));
+        assert_eq!(joined, query(Some(17), None));
+        assert_eq!(joined.joined(&query(None, Some(7))), Query::default());
+        assert!(all.iter().all(|record| joined.has(record)));
+        let mut newest = Newest::new(query(Some(17), Some(8)), 3);
+        all.iter().for_each(|record| newest.take(0, record));
+        let shown = newest.shown(&Wall::default());
+        // A record is of two packets.
+        assert_eq!((shown.matched, shown.records[0].psn), (2, Some(7)));
+        let mut newest = Newest::new(query(Some(18), None), 3);
+        all.iter().for_each(|record| newest.take(0, record));
+        assert_eq!(newest.shown(&Wall::default()).matched, 0);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{Build, Lane, Lanes, Pair, Pairs, Pool, Pools, Port, Ports, Recovery, Status, Worker};
 use common::metrics::Metric;
 use dpdk_sys_wrapper::PortStats;
 
-use super::{State, health};
+use super::{State, conditions, health};
 use crate::config::{self, Config, RECOVERIES, TUNNELS, word};
 use crate::port::PortId;
 use crate::telemetry::{IoCounters, LaneIo, PortIo, TunnelIo};
@@ -22,6 +23,8 @@ pub struct Facts {
     ports: Vec<(String, u16)>,
     /// Mbufs, and frames in the reordering pool, the resend cache and the backup pool.
     limits: [u64; 4],
+    /// Time in which a box answers, at the longest.
+    pub patience: Duration,
 }
 
 impl Facts {
@@ -39,6 +42,7 @@ impl Facts {
                 pools.resend_cache,
                 pools.backup_pool,
             ],
+            patience: conditions::patience(config),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{named, span};
 use crate::config::{Config, Machine, Pairs};
 use crate::control::server;
 use crate::cores::{self, Verdict, judge};
-use crate::instance::Instance;
+use crate::instance::{Instance, Purpose};
 use crate::port::PortId;
 
 /// What no trial can find out.
@@ -46,7 +46,7 @@ impl Found {
 pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
     let (mut found, config) = (Found::default(), pairs.first());
     let prefix = &config.eal.file_prefix;
-    let Some(_instance) = Instance::claim(prefix)? else {
+    let Some(_instance) = Instance::claim(prefix, Purpose::ForAMoment)? else {
         cores::by_file(pairs).into_iter().for_each(|verdict| found.judged(verdict));
         found.warnings.push(format!(
             "a gateway with eal.file_prefix = \"{prefix}\" runs, so nothing was opened: devices, listeners and free memory were \

@@ -8,6 +8,17 @@ pub const DEPTH: usize = 1_024;
 /// Requests that may wait for the worker. There is one at a time; one that was given up may be left.
 const REQUESTS: usize = 4;
 
+/// What somebody may ask for.
+pub trait Ask: Clone + Send + Sync + 'static {
+    /// Asks for all items that one of the two asks for. Others may be among them.
+    fn joined(&self, other: &Self) -> Self;
+}
+
+/// All items.
+impl Ask for () {
+    fn joined(&self, _: &Self) {}
+}
+
 /// Something of which a worker has one or several, with numbered items.
 pub trait Source {
     /// What somebody may ask for.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use common::psn::Psn;
 use common::recorder::{Record, Recorder};
 
-use super::listing::{self, Source};
+use super::listing::{self, Ask, Source};
 
 /// Which records are wanted: those that have all that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -28,6 +28,19 @@ impl Query {
         self.host.is_none_or(is_of)
             && self.qpn.is_none_or(|qpn| stream.is_some_and(|it| it.qpn.get() == qpn))
             && self.psn.is_none_or(|psn| record.has(psn))
+    }
+}
+
+impl Ask for Query {
+    fn joined(&self, other: &Self) -> Self {
+        fn common<T: PartialEq + Copy>(one: Option<T>, other: Option<T>) -> Option<T> {
+            one.filter(|one| other == Some(*one))
+        }
+        Self {
+            host: common(self.host, other.host),
+            qpn: common(self.qpn, other.qpn),
+            psn: common(self.psn, other.psn),
+        }
     }
 }
 

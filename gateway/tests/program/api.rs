@@ -200,7 +200,7 @@ fn frames_are_captured_while_they_pass() {
     assert!(said.starts_with("0 frames in "), "{said}");
     for (args, part) in [
         (&["--port", "wan7", "--out", out][..], "port: found wan7; allowed: lan, wan"),
-        (&["--qpn", "red", "--out", out], "qpn: found red"),
+        (&["--qpn", "red", "--out", out], "'red' for '--qpn <NUMBER>'"),
         (&["--out", "/nowhere/x"], "can't write to /nowhere/x"),
     ] {
         let (code, _, errors) = lr2ctl(&socket, &[&["capture"], args].concat());
@@ -261,11 +261,19 @@ fn what_was_done_to_packets_is_recorded_and_traced() {
     assert!(records.iter().all(|it| it["until"].as_f64() >= it["time"].as_f64()), "{all}");
 
     for (args, part) in [
-        (&["records", "--psn", "0x1000000"][..], "psn: found 0x1000000"),
+        (&["records", "--psn", "0x1000000"][..], "'0x1000000' for '--psn <NUMBER>'"),
         (&["trace", "--port", "wan7"], "port: found wan7; allowed: lan, wan"),
     ] {
         let (code, _, errors) = lr2ctl(&socket, args);
         assert!(code == 2 && errors.lines().count() == 1 && errors.contains(part), "{errors}");
+    }
+    for (request, part) in [
+        ("GET /records?psn=0x1000000", "psn: found 0x1000000"),
+        ("POST /trace?qpn=red", "qpn: found red"),
+        ("POST /capture?qpn=red", "qpn: found red"),
+    ] {
+        let (status, answer) = ask(&socket, request, "");
+        assert!(status == 400 && answer.to_string().contains(part), "{answer}");
     }
     let address = gateway.listen.to_string();
     for command in ["trace", "records"] {

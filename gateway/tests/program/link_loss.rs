@@ -1,12 +1,14 @@
 //! A port whose counterpart has lost its link is taken down, in a network namespace of the test's own.
 
-use std::process::Command;
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gateway::instance::{Instance, Purpose};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::Signal;
 
-use crate::support::{Folder, Running, SMALL, config, free_address};
+use crate::support::{Folder, Running, SMALL, config, fails_with, free_address};
 
 /// As long as a failure may take to be passed on, with room for a machine that has something else to do: 100 ms are
 /// promised, and 20 ms pass between two looks.
@@ -146,6 +148,36 @@ fn a_killed_gateway_leaves_no_interface_down_for_good() {
         assert!(log.contains("lan is set up: an earlier process was killed and left it down"));
         assert!(has_carrier("host"));
     }
+}
+
+/// A start that comes while `--check` or `release-links` has the mark of its `eal.file_prefix` waits, and has the mark then:
+/// `release-links` leaves the interfaces of this gateway down. A second gateway with the prefix does not start.
+#[test]
+fn a_gateway_that_runs_has_the_mark_of_its_prefix() {
+    if !in_a_namespace() {
+        return;
+    }
+    cables();
+    let (folder, listen) = (Folder::new("link-mark"), free_address());
+    let memory = SMALL.replace("64MiB", "96MiB");
+    let memory = format!("{memory}file_prefix = \"mark\"\n");
+    let text = config(&packet_socket(0, "lan"), &packet_socket(1, "wan"), listen, &memory);
+    let file = folder.config(&text);
+    let check = Instance::claim("mark", Purpose::ForAMoment).unwrap().unwrap();
+    let mut child = crate::support::lr2_gateway(&file).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none() && TcpStream::connect(listen).is_err());
+    drop(check);
+    let gateway = Running { child, listen }.until_well();
+    assert!(ip("link set far down"));
+    until("host", false);
+    let units = include_str!("../../../configs/lr2-gateway.service");
+    assert_eq!(stop_post(units, &folder), "");
+    let second = folder.run(&text, &[]);
+    fails_with(&second, 1, &["eal.file_prefix = \"mark\" runs already"]);
+    assert!(!has_carrier("host"));
+    gateway.end(Signal::SIGTERM);
+    until("host", true);
 }
 
 /// Runs the command in `ExecStopPost=` of a unit, and returns its output.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway, send, write_pcap};
+use crate::support::{Folder, Running, free_address, lr2_gateway, send, small_of, write_pcap};
 
 /// Time in which a condition has to be said. On a machine that is busy with other tests everything takes longer.
 const SOON: Duration = Duration::from_secs(20);
@@ -94,12 +94,13 @@ fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
              [wan]\ndevice = \"{wan}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n\
              [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\ncontrol_opcode = {}\n\
              [recovery]\nmode = \"{}\"\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
-             [worker]\nidle = \"adaptive\"\n[control]\nlisten = \"{listen}\"\n{SMALL}",
+             [worker]\nidle = \"adaptive\"\n[control]\nlisten = \"{listen}\"\n{}",
             key.display(),
             folder.path(&format!("boot{me}")).display(),
             me + 1,
             keys.opcode[me],
             if me == 0 { "auto" } else { keys.recovery },
+            small_of(folder, me),
             mtu = keys.mtu[me],
         );
         let config = folder.path(&format!("gateway{me}.toml"));

@@ -333,3 +333,17 @@ fn the_doctor_says_what_is_to_be_mended() {
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("MEND  hugepages: none are reserved\n      echo 512 > "), "{printed}");
 }
+
+#[test]
+fn a_folder_of_marks_that_is_not_there_is_a_mistake_and_none_is_not() {
+    let folder = Folder::new("marks");
+    let release = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
+        command.env("RUNTIME_DIRECTORY", folder.path("nothing"));
+        command.arg("release-links").args(more).output().unwrap()
+    };
+    assert_eq!(release(&[]).status.code(), Some(0));
+    let output = release(&["/nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("'/nowhere' for '[FOLDER]': there is no such folder"));
+}

@@ -62,13 +62,16 @@ fn a_flow_is_left_to_the_rnics_and_protected_again() {
         (&["unprotect", "10.2.0.1", "0x12"][..], "there is no flow to queue pair 0x12 of 10.2.0.1"),
         (&["protect", "10.1.0.1", "0x11"], "lr2ctl flows --host 10.1.0.1"),
         (&["protect", "10.2.0.1", "17", "--source", "10.9.0.1"], "from 10.9.0.1"),
-        (&["unprotect", "10.2.0.1", "red"], "qpn: found red; allowed: the number"),
+        (&["unprotect", "10.2.0.1", "red"], "'red' for '<QPN>'"),
     ] {
         let (code, out, errors) = lr2ctl(&socket, args);
         assert_eq!((code, &*out, errors.lines().count()), (2, "", 1), "{errors}");
         assert!(errors.contains(part), "{errors}");
     }
     assert_eq!(ask(&socket, "POST /unprotect?qpn=17", "").0, 400);
+    let (status, answer) = ask(&socket, "POST /unprotect?destination=10.2.0.1&qpn=red", "");
+    let part = "qpn: found red; allowed: the number";
+    assert!(status == 400 && answer.to_string().contains(part), "{answer}");
     let address = gateway.listen.to_string();
     let (code, _, errors) =
         lr2ctl(&socket, &["--address", &address, "unprotect", "10.2.0.1", "17"]);

@@ -101,6 +101,13 @@ pub fn config(lan: &str, wan: &str, listen: SocketAddr, more: &str) -> String {
 
 pub const SMALL: &str = "[eal]\nhuge_pages = \"never\"\nmemory = \"64MiB\"\n";
 
+/// [`SMALL`], with an `eal.file_prefix` that no other gateway has, whatever its `peer.node`: that of the box `me` of a test.
+pub fn small_of(folder: &Folder, me: usize) -> String {
+    let name = folder.path("");
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    format!("{SMALL}file_prefix = \"{name}-{me}\"\n")
+}
+
 /// A running gateway, killed if the test fails.
 pub struct Running {
     pub child: Child,

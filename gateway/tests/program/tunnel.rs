@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::api::{ask, lr2ctl};
-use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway, write_pcap};
+use crate::support::{Folder, Running, free_address, lr2_gateway, small_of, write_pcap};
 use crate::workers;
 
 /// Keys of both boxes, as TOML.
@@ -126,7 +126,7 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
             folder.path(&format!("boot{me}")).display(),
             me + 1,
             keys.workers,
-            if keys.workers > 1 { SMALL.replace("64MiB", "256MiB") } else { SMALL.into() },
+            small_of(folder, me).replace("64MiB", if keys.workers > 1 { "256MiB" } else { "64MiB" }),
         );
         let config = folder.path(&format!("gateway{me}.toml"));
         std::fs::write(&config, text).unwrap();

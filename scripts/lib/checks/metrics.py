@@ -171,7 +171,7 @@ def _of_pairs(programs: Path, prometheus: Prometheus) -> Iterator[str]:
             name = f"pairs-{way}"
             ports[name] = free_tcp_port()
             config = {
-                "eal": {"huge_pages": "never", "memory": "512MiB", "file_prefix": name},
+                "eal": {"huge_pages": "never", "memory": "512MiB", "file_prefix": f"{run.path.name}-{way}"},
                 "worker": {"idle": "adaptive"},
                 "peer": {"lab_unkeyed": True},
                 "recovery": {"resend_cache": "1MiB", "reorder_pool": "1MiB", "backup_pool": "1MiB"},

@@ -9,6 +9,6 @@ fn main() -> ExitCode {
     if let Some(code) = manual::answer(&[Options::command()], std::env::args_os()) {
         return code;
     }
-    let options = Options::parse();
+    let options = Options::parse().checked().unwrap_or_else(|error| error.exit());
     testbed::main("lr2-host", || run(&options))
 }

@@ -7,17 +7,17 @@ use link::{
     Corruption, CorruptionScope, DirectionConfig, Invalid, LossModel, Outage, Reordering,
     wire_bytes,
 };
-use settings::units;
+use settings::{device, units};
 
 /// One link. Frames received at A leave at B and the other way round.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "lr2-wan ... --next", next_help_heading = "Link")]
 pub struct LinkOptions {
     /// First port: a DPDK virtual device (net_memif0,...) or PCI address
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = device::parse)]
     pub a: String,
     /// Second port
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = device::parse)]
     pub b: String,
     /// Name of the link in the counters
     #[arg(long, default_value = "link")]
@@ -233,7 +233,9 @@ mod tests {
     use super::*;
 
     fn parse(args: &[&str]) -> Result<LinkOptions, clap::Error> {
-        LinkOptions::try_parse_from(["lr2-wan", "--a", "x", "--b", "y"].iter().chain(args))
+        LinkOptions::try_parse_from(
+            ["lr2-wan", "--a", "net_null0", "--b", "net_null1"].iter().chain(args),
+        )
     }
 
     fn directions(args: &[&str]) -> [DirectionConfig; 2] {

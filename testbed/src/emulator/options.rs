@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = IdlePolicy::Adaptive)]
     pub idle: IdlePolicy,
     /// Frames that may be in the program at once [default: from rate, delay and queue]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(512..=1 << 28))]
     mbufs: Option<u64>,
     /// DPDK.
     #[command(flatten)]
@@ -88,6 +88,8 @@ impl Options {
                 format!("the device {device:?} is given twice: each end of a link has its own");
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
+        let found = options.directions();
+        found.map_err(|why| Self::command().error(ErrorKind::ValueValidation, why))?;
         Ok(options)
     }
 
@@ -133,12 +135,15 @@ mod tests {
 
     #[test]
     fn links_have_options_of_their_own() {
-        let line = "--name wan --a x --b y --delay 5ms --seed 7 \
-                    --next --name lan --a z --b w --loss 1% --next --name far --a p --b q";
+        let line = "--name wan --a net_x --b net_y --delay 5ms --seed 7 \
+                    --next --name lan --a net_z --b net_w --loss 1% --next --name far --a net_p --b net_q";
         let options = parse(line).expect("parses");
         let ports: Vec<_> =
             options.links().map(|l| (l.name.as_str(), l.a.as_str(), l.b.as_str())).collect();
-        assert_eq!(ports, [("wan", "x", "y"), ("lan", "z", "w"), ("far", "p", "q")]);
+        assert_eq!(
+            ports,
+            [("wan", "net_x", "net_y"), ("lan", "net_z", "net_w"), ("far", "net_p", "net_q")]
+        );
         let [wan, lan, far] = &options.directions().expect("valid")[..] else { panic!("three") };
         assert_eq!((wan[0].delay, wan[0].loss.mean()), (Span::from_millis(5), 0.0));
         assert_eq!((lan[1].delay, lan[1].loss.mean()), (Span::ZERO, 0.01));
@@ -148,19 +153,31 @@ mod tests {
     #[test]
     fn mistakes_in_links_are_told() {
         for (line, part) in [
-            ("--a x --b y --next --a z --b w", "two links are called \"link\""),
-            ("--a x --b y --next --name lan --a z", "--b <DEVICE>"),
-            ("--a x --b y --next --name lan --a z --b w --seed 2", "--seed"),
-            ("--a x", "--b <DEVICE>"),
-            ("--a x --b x", "the device \"x\" is given twice"),
-            ("--a x --b y --next --name lan --a z --b x", "the device \"x\" is given twice"),
-            ("--a x --b y --json /no/such/folder/x.json", "there is no folder /no/such/folder"),
+            ("--a net_x --b net_y --next --a net_z --b net_w", "two links are called \"link\""),
+            ("--a net_x --b net_y --next --name lan --a net_z", "--b <DEVICE>"),
+            ("--a net_x --b net_y --next --name lan --a net_z --b net_w --seed 2", "--seed"),
+            ("--a net_x", "--b <DEVICE>"),
+            ("--a net_x --b bogus", "'--b <DEVICE>': expected a PCI address"),
+            ("--a net_x --b net_y --mbufs 10", "10 is not in 512.."),
+            ("--a net_x --b net_x", "the device \"net_x\" is given twice"),
+            (
+                "--a net_x --b net_y --next --name lan --a net_z --b net_x",
+                "the device \"net_x\" is given twice",
+            ),
+            (
+                "--a net_x --b net_y --json /no/such/folder/x.json",
+                "there is no folder /no/such/folder",
+            ),
         ] {
             let error = parse(line).expect_err(line).to_string();
             assert!(error.contains(part), "{line}: {error}");
         }
-        let two = parse("--a x --b y --burst 0.5 --loss 1% --next --name lan --a z --b w --rate 0");
-        let error = two.expect("parses").directions().expect_err("impossible").to_string();
+        let two = parse(
+            "--a net_x --b net_y --burst 0.5 --loss 1% --next --name lan --a net_z --b net_w --rate 0",
+        );
+        let error = two.expect_err("impossible");
+        assert_eq!(error.exit_code(), 2);
+        let error = error.to_string();
         for part in ["link, A to B: mean burst", "lan, A to B: rate 0", "lan, B to A: rate 0"] {
             assert!(error.contains(part), "{error}");
         }
@@ -168,11 +185,13 @@ mod tests {
 
     #[test]
     fn memory_follows_from_rate_delay_and_queue() {
-        let options = parse("--a x --b y --rate 1Gbps --delay 8.192ms --queue 0").expect("parses");
+        let options =
+            parse("--a net_x --b net_y --rate 1Gbps --delay 8.192ms --queue 0").expect("parses");
         // 8.192 ms are 1,024,000 bytes: 1000 frames each way.
         let frames = |options: &Options| options.mbufs(&options.directions().expect("valid"));
         assert_eq!(frames(&options), 2 * 1_000 + 4 * 1024 + SLACK);
-        let two = parse("--a x --b y --next --name lan --a z --b w").expect("parses");
+        let two =
+            parse("--a net_x --b net_y --next --name lan --a net_z --b net_w").expect("parses");
         assert_eq!(frames(&two), 8 * 1024 + SLACK);
     }
 }

@@ -93,7 +93,7 @@ mod tests {
         Options::try_parse_from([
             "lr2-host",
             "--device",
-            "x",
+            "net_null0",
             "--role",
             "both",
             "--ip",

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, ValueEnum};
 use common::time::Span;
 use common::wire::MacAddr;
 use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
@@ -11,7 +12,7 @@ use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
 use crate::dpdk::DpdkOptions;
 use crate::idle::IdlePolicy;
 use crate::report;
-use settings::units;
+use settings::{device, sizing, units};
 
 /// Sends or receives RoCEv2 traffic on a DPDK port, as an RNIC would, and
 /// verifies every byte.
@@ -23,7 +24,7 @@ use settings::units;
 #[command(name = "lr2-host", version)]
 pub struct Options {
     /// Port: a DPDK virtual device (net_memif0,...) or PCI address
-    #[arg(long)]
+    #[arg(long, value_parser = device::parse)]
     pub device: String,
     /// Which side of the messages this host is
     #[arg(long, value_enum)]
@@ -49,6 +50,44 @@ pub struct Options {
     /// DPDK.
     #[command(flatten)]
     pub dpdk: DpdkOptions,
+}
+
+impl Options {
+    /// Whether they go together. To be asked before DPDK starts.
+    ///
+    /// # Errors
+    /// The first that does not, and what is allowed.
+    pub fn checked(self) -> Result<Self, clap::Error> {
+        let found = self.fits();
+        found.map_err(|why| Self::command().error(ErrorKind::ValueValidation, why))?;
+        Ok(self)
+    }
+
+    fn fits(&self) -> Result<(), String> {
+        let ConnectionOptions { ip, peer_ip, pmtu, qps, dcqcn, .. } = self.connection;
+        if ip.is_ipv4() != peer_ip.is_ipv4() {
+            return Err(format!(
+                "--ip {ip} and --peer-ip {peer_ip}: one is IPv4, the other IPv6; give two of one kind"
+            ));
+        }
+        if ip == peer_ip {
+            return Err(format!("--ip and --peer-ip are both {ip}: give each host its own"));
+        }
+        if self.workload.rate == Some(0) {
+            return Err("--rate 0 sends nothing".to_owned());
+        }
+        if dcqcn && self.workload.rate.is_none() {
+            return Err("--dcqcn needs --rate".to_owned());
+        }
+        let window = self.workload.window_per_qp(pmtu, qps)?;
+        super::run::nic(self, window).map_err(|why| format!("{why:#}"))?;
+        // One that exists, by now.
+        let least = u16::try_from(pmtu).map_or(u16::MAX, sizing::mtu);
+        if self.dpdk.mtu < least {
+            return Err(format!("--pmtu {pmtu} needs --mtu {least} at least"));
+        }
+        Ok(())
+    }
 }
 
 /// Which side of the messages a host is.
@@ -264,9 +303,10 @@ mod tests {
     use super::*;
 
     fn parse(args: &[&str]) -> Result<Options, clap::Error> {
-        let needed = ["lr2-host", "--device", "x", "--role", "requester"];
+        let needed = ["lr2-host", "--device", "net_null0", "--role", "requester"];
         let addresses = ["--ip", "10.0.0.1", "--peer-ip", "10.0.0.2"];
-        Options::try_parse_from(needed.iter().chain(&addresses).chain(args))
+        let addresses = if args.contains(&"--peer-ip") { &addresses[..2] } else { &addresses };
+        Options::try_parse_from(needed.iter().chain(addresses).chain(args))
     }
 
     #[test]
@@ -283,6 +323,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
+        let other = ["lr2-host", "--device", "bogus", "--role", "both", "--ip", "10.0.0.1"];
+        let error = Options::try_parse_from(other).expect_err("wrong").to_string();
+        assert!(error.contains("a PCI address such as"), "{error}");
         for (args, part) in [
             (["--window", "0"], "no window"),
             (["--message", "3GiB"], "at most 2 GiB"),
@@ -290,9 +333,34 @@ mod tests {
             (["--mac", "02:00"], "no MAC address"),
             (["--seconds", "1e9"], "no number of seconds"),
             (["--qps", "0"], "0"),
+            (["--mtu", "100"], "100 is not in 576..=9600"),
+            (["--memory", "1KiB"], "DPDK needs 16MiB at least"),
+            (["--file-prefix", "a/b"], "expected letters, digits"),
         ] {
             let error = parse(&args).expect_err("wrong").to_string();
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_told() {
+        for (args, part) in [
+            (&["--peer-ip", "fd00::2"][..], "one is IPv4, the other IPv6"),
+            (&["--peer-ip", "10.0.0.1"], "both 10.0.0.1"),
+            (&["--window", "4bdp"], "--window 4bdp needs --rtt"),
+            (&["--pmtu", "1500"], "use 256, 512, 1024, 2048 or 4096"),
+            (&["--dcqcn"], "--dcqcn needs --rate"),
+            (&["--rate", "0"], "--rate 0 sends nothing"),
+            (&["--message", "2GiB"], "does not fit"),
+            (&["--mtu", "1500"], "--pmtu 4096 needs --mtu 4"),
+        ] {
+            let error = parse(args).expect("parses").checked().expect_err("wrong");
+            assert!(error.to_string().contains(part), "{args:?}: {error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+        for args in [&[][..], &["--dcqcn", "--rate", "1Gbps"], &["--mtu", "1500", "--pmtu", "1024"]]
+        {
+            assert!(parse(args).expect("parses").checked().is_ok(), "{args:?}");
         }
     }
 

@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// The RNIC with its QPs.
-fn nic(options: &Options, window: u32) -> Result<(Nic, Vec<QpId>)> {
+pub(super) fn nic(options: &Options, window: u32) -> Result<(Nic, Vec<QpId>)> {
     let connection = &options.connection;
     let message = options.workload.message;
     let remote = matches!(options.workload.op, Operation::Write | Operation::Read);

@@ -11,7 +11,7 @@ use super::checks::Name;
 use crate::dpdk::{DpdkOptions, RING, SLACK};
 use crate::idle::IdlePolicy;
 use crate::report;
-use settings::units;
+use settings::{device, units};
 
 /// Tries on two RNICs what LR2 gateways do to them, and reports how they take it.
 ///
@@ -29,10 +29,10 @@ use settings::units;
 )]
 pub struct Options {
     /// First port: a DPDK virtual device (net_memif0,...) or PCI address
-    #[arg(long, value_name = "DEVICE", required_unless_present = "list")]
+    #[arg(long, value_name = "DEVICE", required_unless_present = "list", value_parser = device::parse)]
     a: Option<String>,
     /// Second port
-    #[arg(long, value_name = "DEVICE", required_unless_present = "list")]
+    #[arg(long, value_name = "DEVICE", required_unless_present = "list", value_parser = device::parse)]
     b: Option<String>,
     /// The RNICs, in your words, for the report: model, firmware, driver, settings
     #[arg(long, value_name = "TEXT", default_value = "not described")]
@@ -150,13 +150,13 @@ mod tests {
     #[test]
     fn mistakes_are_told_in_one_line_and_end_with_exit_code_2() {
         for (words, part) in [
-            ("--b y", "--a <DEVICE>"),
-            ("--a x --b x", "the same port"),
-            ("--a x --b y --hold 2s", "--hold must be 1ms to 1s"),
-            ("--a x --b y --hold 5", "\"5\""),
-            ("--a x --b y --wait 10ms", "--wait must be 1s to 3600s"),
-            ("--a x --b y --only gaps", "'gaps'"),
-            ("--a x --b y --only gap --skip gap", "leave no check"),
+            ("--b net_y", "--a <DEVICE>"),
+            ("--a net_x --b net_x", "the same port"),
+            ("--a net_x --b net_y --hold 2s", "--hold must be 1ms to 1s"),
+            ("--a net_x --b net_y --hold 5", "\"5\""),
+            ("--a net_x --b net_y --wait 10ms", "--wait must be 1s to 3600s"),
+            ("--a net_x --b net_y --only gaps", "'gaps'"),
+            ("--a net_x --b net_y --only gap --skip gap", "leave no check"),
         ] {
             let error = parse(words).expect_err("wrong");
             assert!(error.to_string().contains(part), "{words}: {error}");
@@ -166,9 +166,10 @@ mod tests {
 
     #[test]
     fn checks_run_in_their_own_order() {
-        let chosen = parse("--a x --b y --only nak,gap,timeout --skip timeout").expect("right");
+        let chosen =
+            parse("--a net_x --b net_y --only nak,gap,timeout --skip timeout").expect("right");
         assert_eq!(chosen.checks(), [Name::Gap, Name::Nak]);
-        assert_eq!(parse("--a x --b y").expect("right").checks(), Name::ALL);
+        assert_eq!(parse("--a net_x --b net_y").expect("right").checks(), Name::ALL);
     }
 
     #[test]
