@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lr2run import Ended, hugepages, human_bytes, tidy_end
+from lr2run import Ended, hugepages, human_bytes, quantities, tidy_end
 
 from . import cases, document, idle, measure, programs, report, rings
 from .cases import Group
@@ -43,7 +43,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--payload", type=int, action="append", metavar="BYTES", help="only these; may be repeated")
     parser.add_argument("--flows", type=int, action="append", metavar="N", help="only these; may be repeated")
     parser.add_argument("--loss", type=float, metavar="PART", help="of the data packets, in the cases with loss [0.01]; 0: without these")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--json", type=quantities.new_file, metavar="FILE", help="write the figures there")
     parser.add_argument(
         "--document", action="store_true", help="write tables and charts of docs/performance.md anew; for a full run"
     )
@@ -62,6 +62,8 @@ def _options() -> argparse.Namespace:
         parser.error("--loss: from 0 to 0.2")
     if options.figures and not options.document:
         parser.error("--from: with --document")
+    if not options.figures and not _groups(options) and not _parts(options):
+        parser.error("nothing is measured with these --only, --payload and --flows together")
     return options
 
 

@@ -9,7 +9,7 @@ from debs import PROGRAMS
 from . import ROOT
 
 # Crates that build and run on a machine without DPDK, and the others.
-_PURE = ("common", "manual", "settings", "sentry", "depot", "rnic", "link", "switch", "tunnel", "datapath", "analysis", "simulator", "tests", "benches")
+_PURE = ("api", "common", "ctl", "manual", "settings", "sentry", "depot", "rnic", "link", "switch", "tunnel", "datapath", "analysis", "simulator", "tests", "benches")
 _DPDK = ("dpdk-sys-wrapper", "gateway", "testbed")
 
 Command = list[str]
@@ -58,7 +58,7 @@ def _scripts() -> list[Command]:
     shell = [str(path) for path in files if path.suffix == ".sh" or path.open("rb").read(2) == b"#!"]
     python = [str(path) for path in files if path.suffix == ".py"]
     # SC2187: busybox sh is checked as dash, which it resembles.
-    return [["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", "--exclude=SC2187", *sorted(shell)], ["pyflakes3", *sorted(python)], _python("checks.bind_nics"), _python("checks.check_rnic")]
+    return [["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", "--exclude=SC2187", *sorted(shell)], ["pyflakes3", *sorted(python)], _python("checks.bind_nics"), _python("checks.check_rnic"), _python("checks.options")]
 
 
 def all_steps() -> list[Step]:
@@ -70,7 +70,7 @@ def all_steps() -> list[Step]:
     warnings_are_errors = (("RUSTDOCFLAGS", "-D warnings"),)
     return [
         Step("rules", "unsafe code, file sizes, paths outside the tree", 1, 30, [_python("checks.rules")]),
-        Step("scripts", "shellcheck, pyflakes, scripts/bind-nics on a tree that stands for /sys, and the options of scripts/check-rnic", 1, 60, _scripts()),
+        Step("scripts", "shellcheck, pyflakes, scripts/bind-nics on a tree that stands for /sys, and wrong options of the scripts", 1, 60, _scripts()),
         Step("fmt", "cargo fmt --check", 1, 60, [["cargo", "fmt", "--check"], ["cargo", "fmt", *fuzz, "--check"]]),
         Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 600, [clippy, clippy_fuzz]),
         Step("docs", "rustdoc, warnings are errors", 1, 480, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),

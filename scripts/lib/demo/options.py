@@ -2,11 +2,10 @@
 
 import argparse
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from lr2run import parse_bits, parse_seconds
+from lr2run import parse_seconds, quantities
 
 LOSSY_MODES = ("off", "lr2", "cached")
 # Of the tunnel over Ethernet, which repairs the long haul alone: where that loses frames.
@@ -166,37 +165,11 @@ class Scenario:
         return 4.096e-6 * 2**self.timeout_exponent
 
 
-_Parse = Callable[[str], float]
-
-
-def _checked(parse: _Parse, fits: Callable[[float], bool], allowed: str) -> _Parse:
-    """`parse` for argparse, of values that fit."""
-
-    def checked(text: str) -> float:
-        try:
-            value = parse(text)
-        except ValueError:
-            value = None
-        if value is None or not fits(value):
-            raise argparse.ArgumentTypeError(f"{text!r}: give {allowed}")
-        return value
-
-    return checked
-
-
-def _fraction(text: str) -> float:
-    return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-
-
 def _bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+)\s*(B|KiB|MiB)?", text)
     if not match:
         raise ValueError(text)
     return int(match[1]) * {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[match[2]]
-
-
-def _positive(kind: _Parse) -> _Parse:
-    return _checked(kind, lambda value: value > 0, "a number greater than 0")
 
 
 def _kill(text: str) -> Kill:
@@ -209,10 +182,7 @@ def _kill(text: str) -> Kill:
         raise argparse.ArgumentTypeError(f"{text!r}: {after!r} is no time such as 3s") from None
 
 
-_share = _checked(_fraction, lambda value: 0 <= value < 1, "a share, 0 to 1, or 0% to 100%")
-_message = _checked(_bytes, lambda value: 0 < value <= 1 << 30, "a size such as 64KiB, 1024MiB at most")
-_rate = _checked(parse_bits, lambda value: 1e6 <= value <= 1e12, "a rate such as 1Gbps, 1Mbps to 1Tbps")
-_round_trip = _checked(parse_seconds, lambda value: 0 <= value <= 10, "a time such as 10ms, 10s at most")
+_message = quantities.checked(_bytes, lambda value: 0 < value <= 1 << 30, "a size such as 64KiB, 1024MiB at most")
 
 
 def _modes(text: str) -> tuple[str, ...]:
@@ -233,7 +203,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         "3 only the first pass fell short; 1 anything else.",
     )
     add = parser.add_argument
-    add("--loss", type=_share, metavar="SHARE", help="frames lost (default 1%%; with --lan-rate 0)")
+    add("--loss", type=quantities.share, metavar="SHARE", help="frames lost (default 1%%; with --lan-rate 0)")
     add(
         "--where",
         choices=PLACES,
@@ -241,9 +211,9 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         help="where: on the LAN of the source, on the long haul, on the LAN of the destination, each in both "
         "directions; or ack, only on the long haul's way back (default wan)",
     )
-    add("--burst", type=_positive(float), metavar="FRAMES", help="lose them in bursts of this mean length (default: one by one)")
-    add("--rtt", dest="rtt_s", type=_round_trip, default=0.01, metavar="TIME", help="round-trip time of the link (default 10ms)")
-    add("--rate", dest="rate_bps", type=_rate, default=1e9, metavar="RATE", help="rate of the link (default 1Gbps)")
+    add("--burst", type=quantities.positive(float), metavar="FRAMES", help="lose them in bursts of this mean length (default: one by one)")
+    add("--rtt", dest="rtt_s", type=quantities.time, default=0.01, metavar="TIME", help="round-trip time of the link (default 10ms)")
+    add("--rate", dest="rate_bps", type=quantities.rate, default=1e9, metavar="RATE", help="rate of the link (default 1Gbps)")
     add(
         "--paths",
         type=int,
@@ -263,30 +233,30 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     add(
         "--lan-rate",
         dest="lan_rate_bps",
-        type=_rate,
+        type=quantities.rate,
         metavar="RATE",
         help="rate of the destination's LAN, whose switch holds 50 ms of it and drops the rest: congestion. The "
         "first pass then has NICs that the LAN can carry (default unlimited)",
     )
     add(
         "--incast",
-        type=_positive(int),
+        type=quantities.positive(int),
         metavar="N",
         help="queue pairs that send into the destination's LAN at once: --qps, by the name of what --lan-rate makes of them",
     )
     add("--pmtu", type=int, default=4096, choices=(256, 512, 1024, 2048, 4096), help="path MTU (default 4096)")
-    add("--qps", type=_positive(int), metavar="N", help="queue pairs (default 1)")
+    add("--qps", type=quantities.positive(int), metavar="N", help="queue pairs (default 1)")
     add("--dcqcn", action="store_true", help="hosts slow down at congestion notification packets (default: they know none)")
     add("--message", type=_message, default=64 << 10, metavar="SIZE", help="message size (default 64KiB)")
     add("--op", dest="operation", choices=("write", "send"), default="write", help="RDMA operation (default write)")
     add(
         "--ack-every",
-        type=_positive(int),
+        type=quantities.positive(int),
         default=ACK_EVERY,
         metavar="N",
         help=f"packets from one ACK request to the next (default {ACK_EVERY})",
     )
-    add("--seconds", type=_positive(float), default=8.0, metavar="S", help="time measured in each pass (default 8)")
+    add("--seconds", type=quantities.positive(float), default=8.0, metavar="S", help="time measured in each pass (default 8)")
     add(
         "--mode",
         dest="modes",

@@ -10,6 +10,7 @@ On every end (an exception, Ctrl-C, SIGTERM, the time limit), the processes
 are stopped, by pid, and the folder is removed, in the reverse order of creation.
 """
 
+from . import quantities
 from .ending import Ended, tidy_end
 from .gateway import Gateway, memif
 from .hugepages import hugepages
@@ -40,6 +41,7 @@ __all__ = [
     "memif",
     "parse_bits",
     "parse_seconds",
+    "quantities",
     "tidy_end",
     "together",
     "wait_until",

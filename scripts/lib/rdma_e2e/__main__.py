@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, tidy_end
+from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, quantities, tidy_end
 
 from . import scenes
 from .bench import Bench, Failed
@@ -39,11 +39,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=scenes.NAMES, metavar="TEST", help="run only this test; may be repeated"
     )
-    parser.add_argument("--delay", default="10ms", help="one-way delay of the link [10ms]")
-    parser.add_argument("--loss", type=float, help="share of frames lost on the long haul, each way [as the scene has it]")
-    parser.add_argument("--rate", default="1Gbps", help="rate of the link [1Gbps]")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the losses [1]")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
+    parser.add_argument("--delay", type=quantities.as_written(quantities.time), default="10ms", help="one-way delay of the link [10ms]")
+    parser.add_argument("--loss", type=quantities.share, help="share of frames lost on the long haul, each way [as the scene has it]")
+    parser.add_argument("--rate", type=quantities.as_written(quantities.rate), default="1Gbps", help="rate of the link [1Gbps]")
+    parser.add_argument("--seed", type=quantities.checked(int, lambda seed: seed >= 0, "a number of 0 or more"), default=1, help="seed of the losses [1]")
+    parser.add_argument("--json", type=quantities.new_file, metavar="FILE", help="write the results there")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and configurations")
     parser.add_argument(
         "--capture", action="store_true", help="capture both guests' RoCE headers, into the folder of --keep"
@@ -51,7 +51,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--guest", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not _scenes(options):
+        parser.error(f"no test {' or '.join(options.only)} in {' or '.join(options.scene)}")
+    return options
 
 
 def _scenes(options: argparse.Namespace) -> list[Scene]:

@@ -23,8 +23,7 @@ from lr2run import (
     human_bits,
     last_line,
     memif,
-    parse_bits,
-    parse_seconds,
+    quantities,
     tidy_end,
     wait_until,
 )
@@ -272,10 +271,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--mode", action="append", choices=MODES, help="of the boxes; more than once for several [default: all]")
-    parser.add_argument("--rate", type=parse_bits, default=parse_bits("40Mbps"), help="of the hosts' ports [default: 40Mbps]")
-    parser.add_argument("--rtt", type=parse_seconds, default=0.01, help="of the long haul [default: 10ms]")
-    parser.add_argument("--loss", type=float, default=0.005, help="share of frames that the long haul loses [default: 0.005]")
-    parser.add_argument("--qps", type=int, default=16, help="queue pairs [default: 16]")
+    parser.add_argument("--rate", type=quantities.rate, default=40e6, help="of the hosts' ports [default: 40Mbps]")
+    parser.add_argument("--rtt", type=quantities.time, default=0.01, help="of the long haul [default: 10ms]")
+    parser.add_argument("--loss", type=quantities.share, default=0.005, help="share of frames that the long haul loses [default: 0.005]")
+    parser.add_argument("--qps", type=quantities.positive(int), default=16, help="queue pairs [default: 16]")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and reports")
     return parser.parse_args()
 

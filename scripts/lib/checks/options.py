@@ -1,0 +1,58 @@
+"""Wrong options of the scripts, before they install or build anything: `python3 -m checks.options`, in scripts/test."""
+
+import subprocess
+import sys
+
+# Module, options, and what the last line says about them.
+_REFUSED = (
+    ("demo", "--loss 2", "give a share"),
+    ("demo", "--json /nowhere/x", "there is no folder /nowhere"),
+    ("bench", "--rounds 0", "at least 1"),
+    ("bench", "--payload 10", "nothing is measured"),
+    ("bench", "--flows 0", "nothing is measured"),
+    ("bench", "--json /nowhere/x", "there is no folder /nowhere"),
+    ("bench", "--json /", "it is a folder"),
+    ("rdma_e2e", "--loss 9", "give a share"),
+    ("rdma_e2e", "--rate fast", "give a rate such as 1Gbps"),
+    ("rdma_e2e", "--delay 10", "give a time such as 10ms"),
+    ("rdma_e2e", "--seed -1", "give a number of 0 or more"),
+    ("rdma_e2e", "--json /nowhere/x", "there is no folder /nowhere"),
+    ("rdma_e2e", "--scene rnic --only nvme", "no test nvme in rnic"),
+    ("two_pairs", "--rate fast", "give a rate such as 1Gbps"),
+    ("two_pairs", "--rtt 10", "give a time such as 10ms"),
+    ("two_pairs", "--loss 2", "give a share"),
+    ("two_pairs", "--qps 0", "give a number greater than 0"),
+    ("checks.instructions", "--renew sentry", "give none"),
+    ("checks.fuzz", "frob", "no target frob"),
+    ("checks", "frob", "no step frob"),
+    ("debs", "frob", "unrecognized arguments"),
+)
+_TAKEN = (
+    ("rdma_e2e", "--loss 5% --rate 10Gbps --delay 0ms --seed 0"),
+    ("two_pairs", "--loss 0 --rate 40Mbps --rtt 5ms --qps 1"),
+    ("bench", "--payload 1024 --flows 64 --loss 0.05"),
+)
+
+
+def _run(module: str, options: str) -> tuple[int, str]:
+    ended = subprocess.run([sys.executable, "-m", module, "--check", *options.split()], capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stderr.strip()
+
+
+def main() -> int:
+    problems = []
+    for module, options, part in _REFUSED:
+        code, said = _run(module, options)
+        if code != 2 or part not in said.rpartition("\n")[2]:
+            problems.append(f"{module} {options}: exit code {code}, {said!r} instead of {part!r} in the last line")
+    for module, options in _TAKEN:
+        code, said = _run(module, options)
+        if code != 0:
+            problems.append(f"{module} {options}: exit code {code}, {said!r}")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
