@@ -255,7 +255,10 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
     let needed = config.wan_mtu_needed();
     if config.tunnel.mode == TunnelMode::Udp {
         let family = if config.tunnel.is_v6 { "IPv6" } else { "IPv4" };
-        if wan < needed {
+        // A peer of the wrong family says nothing of the headers.
+        let mut peers = config.wan.iter().map(|wan| format!("{}.peer", wan.section));
+        let is_unknown = config.tunnel.is_v6 && peers.any(|peer| doc.has_problem(&peer));
+        if wan < needed && !is_unknown {
             let headers = needed - lan;
             let allowed = format!(
                 "at least {needed}: lan.mtu and {headers} of the headers of a frame in UDP over \

@@ -178,6 +178,9 @@ fn addresses_lead_to_the_peer() {
     refuses(&udp(&both("192.0.2.3")), &["wan.peer: found 192.0.2.3", "one station"]);
     refuses(&udp(&both("224.0.0.1")), &["wan.peer: found 224.0.0.1", "one station"]);
     refuses(&udp(&both("2001:db8::2")), &["wan.peer: found 2001:db8::2 beside", "IPv4 for all"]);
+    // With room for the headers of IPv4 alone.
+    let narrow = udp(&both("2001:db8::2")).replace("mtu = 4400", "mtu = 4274");
+    refuses(&narrow, &["wan.peer: found 2001:db8::2 beside", "IPv4 for all"]);
     refuses(
         &udp(&both("198.51.100.7")),
         &["wan.gateway: found none", "198.51.100.7\" is outside 192.0.2.0/30", "the router"],
