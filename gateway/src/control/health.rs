@@ -46,7 +46,7 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
         reasons.push("stopping".to_owned());
     }
     for (n, _) in sample.workers.iter().enumerate().filter(|(_, worker)| worker.stalled) {
-        reasons.push(format!("worker {n} has shown no sign of life for {} s", STALL.as_secs()));
+        reasons.push(silent(n));
     }
     for (port, is_up) in PortId::all(u8::MAX).zip(&sample.up) {
         if state.links.is_held(port) {
@@ -63,6 +63,11 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
     // It forwards, and does not protect as it should.
     reasons.extend(state.problems().iter().map(|problem| format!("{DEGRADED}{}", problem.text)));
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+/// The sentence about a worker that stalls.
+pub fn silent(worker: usize) -> String {
+    format!("worker {worker} has shown no sign of life for {} s", STALL.as_secs())
 }
 
 impl fmt::Display for Fault {

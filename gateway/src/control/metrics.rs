@@ -275,6 +275,11 @@ fn ports_and_pool(state: &State, families: &mut Families<'_>) {
         let label = [("worker", &*n.to_string())];
         families.gauge("lr2_worker_busy_ratio", help, &label, worker.busy_ratio);
     }
+    let help = "Whether the worker has shown no sign of life for a second.";
+    for (n, worker) in sample.workers.iter().enumerate() {
+        let label = [("worker", &*n.to_string())];
+        families.gauge("lr2_worker_stalled", help, &label, worker.stalled.into());
+    }
     for (port, way) in PortId::all(state.wans).skip(1).zip(&sample.ways) {
         let label = [("port", port.name())];
         let help = "Whether the MAC address of the tunnel's next hop is known, by WAN port.";
@@ -348,7 +353,7 @@ mod tests {
             mbufs: 100,
             workers: vec![
                 WorkerHealth::default(),
-                WorkerHealth { busy_ratio: 0.25, stalled: false },
+                WorkerHealth { busy_ratio: 0.25, stalled: true },
             ],
             stopping: false,
             ways: Vec::new(),
@@ -401,6 +406,8 @@ mod tests {
             "lr2_tunnel_sent_frames_total{tunnel=\"1\",lane=\"1\",copy=\"resent\"} 0",
             "lr2_tunnel_report_age_seconds{tunnel=\"0\",lane=\"0\"} 0",
             "lr2_worker_busy_ratio{worker=\"1\"} 0.25",
+            "lr2_worker_stalled{worker=\"0\"} 0",
+            "lr2_worker_stalled{worker=\"1\"} 1",
             "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
             "lr2_worker_seconds_total{worker=\"1\",state=\"idle\"} 1.5",
             "lr2_path_round_trip_seconds 0.02",

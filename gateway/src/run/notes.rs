@@ -8,13 +8,15 @@ use common::time::Time;
 use crate::config::{Config, TunnelMode};
 use crate::control::conditions::{Conditions, Kind, Problem};
 use crate::control::tunnel::{Journal, News};
-use crate::control::{Sample, State};
+use crate::control::{Sample, State, WorkerHealth, health};
 use crate::event::{Event, What};
 use crate::port::PortId;
 use crate::worker::events;
 
-/// Watches the conditions, and writes each change into the log once.
+/// Watches the conditions and the workers, and writes each change into the log once.
 pub(super) struct Notes {
+    /// By worker.
+    stalled: Vec<bool>,
     conditions: Conditions,
     journals: Vec<(Kind, &'static str, Journal)>,
 }
@@ -29,11 +31,19 @@ impl Notes {
             Kind::Tunnel => (kind, name, Journal::new(now)),
             _ => (kind, name, Journal::of_solved(now)),
         };
-        Self { conditions: Conditions::new(config), journals: each.map(journal).collect() }
+        let journals = each.map(journal).collect();
+        Self { stalled: Vec::new(), conditions: Conditions::new(config), journals }
     }
 
     /// Finds the conditions that hold. To be called with each sample.
     pub(super) fn look(&mut self, state: &State, sample: &Sample, now: Instant) {
+        for (line, is_over) in stalls(&mut self.stalled, &sample.workers) {
+            if is_over {
+                tracing::info!("{line}");
+            } else {
+                tracing::error!("{line}");
+            }
+        }
         let mut problems = self.conditions.look(state, sample.mbufs_free, now);
         let tunnel = state.tunnel_problem(sample);
         problems.extend(tunnel.map(|text| Problem { kind: Kind::Tunnel, text }));
@@ -52,6 +62,21 @@ impl Notes {
         }
         state.set_problems(problems);
     }
+}
+
+/// A line for each worker that stalls since the last call, and for each that no longer does.
+fn stalls(before: &mut Vec<bool>, workers: &[WorkerHealth]) -> Vec<(String, bool)> {
+    before.resize(workers.len(), false);
+    let each = before.iter_mut().zip(workers).enumerate();
+    let changed = each.filter_map(|(n, (before, worker))| {
+        let was_stalled = std::mem::replace(before, worker.stalled);
+        (was_stalled != worker.stalled).then_some((n, was_stalled))
+    });
+    let line = |(n, is_over)| match is_over {
+        true => (format!("worker {n} shows signs of life again"), true),
+        false => (health::silent(n), false),
+    };
+    changed.map(line).collect()
 }
 
 /// Notes links that went up or down.
@@ -79,5 +104,25 @@ pub(super) fn workers(state: &State, ends: &mut [events::ControlEnd], now: Time)
         while let Some(report) = end.report() {
             state.peers.note(report, now, wall);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_stalls_is_said_once_and_again_when_it_is_over() {
+        let mut before = Vec::new();
+        let mut look = |stalled: [bool; 2]| {
+            let workers = stalled.map(|stalled| WorkerHealth { busy_ratio: 0.0, stalled });
+            stalls(&mut before, &workers)
+        };
+        assert!(look([false; 2]).is_empty());
+        let said = ("worker 1 has shown no sign of life for 1 s".to_owned(), false);
+        assert_eq!(look([false, true]), [said]);
+        assert!(look([false, true]).is_empty());
+        let said = ("worker 1 shows signs of life again".to_owned(), true);
+        assert_eq!(look([false; 2]), [said]);
     }
 }
