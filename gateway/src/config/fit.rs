@@ -28,7 +28,7 @@ pub(super) fn all(doc: &Document<'_>, config: &mut Config, machine: &Machine) {
     }
 }
 
-fn cores(doc: &Document<'_>, config: &Config, machine: &Machine) {
+fn cores(doc: &Document<'_>, config: &mut Config, machine: &Machine) {
     let missing = config.eal.cores.iter().find(|cpu| !machine.cpus.contains(cpu));
     if let Some(cpu) = missing.filter(|_| !machine.cpus.is_empty()) {
         doc.problem(
@@ -36,6 +36,21 @@ fn cores(doc: &Document<'_>, config: &Config, machine: &Machine) {
             format!("{:?}, and no CPU {cpu} in this machine", config.eal.cores),
             format!("some of {}", ranges(&machine.cpus)),
         );
+    }
+    let isolated = machine.isolated.as_ref().filter(|_| config.worker.idle == Idle::Busy);
+    let is_shared = |cpu: &u32| isolated.is_some_and(|isolated| !isolated.contains(cpu));
+    let mut all = config.eal.cores.clone();
+    all.sort_unstable();
+    let shared: Vec<u32> = all.iter().copied().filter(is_shared).collect();
+    if !shared.is_empty() {
+        let warning = format!(
+            "{}: other programs run on CPU {} too, and delay packets; to isolate the cores of workers: \
+             isolcpus={all} nohz_full={all} rcu_nocbs={all} on the kernel's command line",
+            config.cores_key(),
+            ranges(&shared),
+            all = ranges(&all)
+        );
+        config.warnings.push(warning);
     }
     let (workers, cpus) = (config.workers_so_far(), machine.cpus.len());
     let is_told = config.pair.label().is_some() && config.pair.is_last() && cpus > 0;
@@ -273,6 +288,31 @@ mod tests {
     fn warnings(more: &str, machine: &Machine) -> Vec<String> {
         let config = load(more, machine).unwrap_or_else(|refusal| panic!("{}", refusal.report));
         config.warnings.into_iter().filter(|w| !w.contains("lab_unkeyed")).collect()
+    }
+
+    #[test]
+    fn cores_that_others_use_are_told() {
+        let warnings = |isolated: Option<&[u32]>, more: &str| {
+            let isolated = isolated.map(<[u32]>::to_vec);
+            let huge = [pages(SMALL, 600, 600)];
+            warnings(&format!("[eal]\n{more}"), &Machine { isolated, ..machine(&huge) })
+        };
+        let cores = "memory = \"1GiB\"\ncores = [4, 2, 3]\n[worker]\nidle = \"busy\"\n";
+        assert_eq!(
+            warnings(Some(&[2]), cores),
+            [
+                "eal.cores: other programs run on CPU 3-4 too, and delay packets; to isolate the cores of \
+                 workers: isolcpus=2-4 nohz_full=2-4 rcu_nocbs=2-4 on the kernel's command line"
+            ]
+        );
+        for (isolated, more) in [
+            (Some(&[2, 3, 4][..]), cores),
+            (None, cores),
+            (Some(&[]), "memory = \"1GiB\"\n[worker]\nidle = \"busy\"\n"),
+            (Some(&[]), &*cores.replace("busy", "adaptive")),
+        ] {
+            assert_eq!(warnings(isolated, more), [""; 0], "{isolated:?} {more}");
+        }
     }
 
     #[test]

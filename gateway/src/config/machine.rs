@@ -41,6 +41,8 @@ pub struct Machine {
     pub nodes: Vec<Node>,
     /// CPUs that are online.
     pub cpus: Vec<u32>,
+    /// Those on which the scheduler places no program by itself; `None`: not known.
+    pub isolated: Option<Vec<u32>>,
     /// PCI devices whose node is known.
     pub devices: BTreeMap<String, u32>,
     /// How the heap of this process gets transparent hugepages, if it gets none.
@@ -81,6 +83,10 @@ impl Machine {
             pages: pages(&root.join("sys/kernel/mm/hugepages")),
             nodes,
             cpus: list(&system.join("cpu/online")),
+            isolated: system
+                .join("cpu/isolated")
+                .exists()
+                .then(|| list(&system.join("cpu/isolated"))),
             devices: devices(&root.join("sys/bus/pci/devices")),
             no_transparent_pages: no_transparent_pages(root, tunables),
         }
@@ -174,6 +180,7 @@ mod tests {
             (&format!("{node}/hugepages/hugepages-2048kB/nr_hugepages"), "9\n"),
             ("sys/devices/system/node/possible", "0-1\n"),
             ("sys/devices/system/cpu/online", "0-4\n"),
+            ("sys/devices/system/cpu/isolated", "\n"),
             ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
             ("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n"),
             ("sys/bus/pci/devices/0000:00:00.0/numa_node", "-1\n"),
@@ -196,6 +203,7 @@ mod tests {
                 Node { id: 1, cpus: vec![2, 3], pages: vec![pages(2 << 20, 9, 7)] },
             ],
             cpus: vec![0, 1, 2, 3, 4],
+            isolated: Some(vec![]),
             devices: [("0000:3b:00.0".to_owned(), 1)].into(),
             no_transparent_pages: Some(TUNABLES),
         };
