@@ -356,6 +356,41 @@ mod tests {
         assert_eq!(fragment([0x20, 0], &[0, 1, 0, 2]), fragment([0, 9], &[4; 4]));
     }
 
+    /// R-TUN-20, R-TUN-24: whichever way it is looked at, with an odd bucket and with an even one.
+    #[test]
+    fn responses_never_share_the_bucket_of_requests() {
+        for qpn in 0..64 {
+            let request = bucket(&roce(4, qpn)).expect("it is in order");
+            for (opcode, syndrome) in [(0x11, 0), (0x11, 0x60), (0x10, 0)] {
+                let response = bucket(&response(opcode, qpn, syndrome)).expect("it is in order");
+                assert_eq!(response, request ^ 1, "{opcode:#x} {syndrome:#x} to {qpn}");
+            }
+        }
+    }
+
+    /// R-TUN-20: what looks like a datagram of RoCE, but is TCP, or the rest of a longer packet.
+    #[test]
+    fn only_whole_datagrams_are_roce() {
+        let datagram = roce(0x64, 1);
+        let v6 = |next: u8| {
+            let head = [&[0x86, 0xdd, 0x6b, 0x90, 0, 0, 0, 0, next, 64][..], &[7; 32]].concat();
+            frame(0, &head, &datagram[34..])
+        };
+        assert_eq!(
+            (Flow::of(&datagram).order, Flow::of(&v6(UDP)).order),
+            (Order::Free, Order::Free)
+        );
+        assert_eq!(Flow::of(&v6(UDP)).traffic_class, 0xb9);
+        let changed = |at: usize, to: u8| {
+            let mut frame = datagram.clone();
+            frame[at] = to;
+            frame
+        };
+        for other in [changed(23, TCP), changed(21, 9), changed(20, 0x20), v6(TCP)] {
+            assert!(matches!(Flow::of(&other).order, Order::Ordered(_)), "{other:x?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_have_a_flow(bytes in prop::collection::vec(any::<u8>(), 0..80)) {

@@ -148,6 +148,11 @@ fn numbers_without_a_frame_on_a_lane_that_fails_are_skipped_on_another() {
         assert_eq!((&out.skips, &out.skips_via), (&vec![skip.clone()], &vec![lane(other)]));
         // The frame itself goes on: by the copy, or by what was sent on the other lane.
         assert_eq!((sender.kept(), sender.counts().skipped), (2, 0));
+        assert_eq!(sender.counts().moved, u64::from(failed == 0), "a copy goes nowhere");
+        // While its link is down it is skipped once, however much is heard on the other lane.
+        let heard = Report { lane: lane(other), ..report(FIRST, &[]) };
+        assert!(sender.on_report(ms(15), &heard, &mut out));
+        assert_eq!(out.skips.len(), 1);
         sender.set_used(ms(16), lane(failed), true, &mut out);
         for count in 2..5 {
             sender.on_timer(ms(20 * count), &mut out);
@@ -155,6 +160,23 @@ fn numbers_without_a_frame_on_a_lane_that_fails_are_skipped_on_another() {
         }
         assert!(out.skips_via.iter().all(|via| *via == lane(other)));
         assert!(sender.is_balanced());
+    }
+}
+
+/// R-TUN-29, R-TUN-30: the room of a port that can't be used is of no use.
+#[test]
+fn a_lane_that_is_down_is_not_chosen() {
+    for spray in [Policy::Earliest, Policy::Pinned, Policy::Oblivious, Policy::Reps, Policy::Strack]
+    {
+        let config = SenderConfig { spray, ..sender().0 };
+        let (mut sender, mut out) = (Sender::<u32>::new(&config, SESSION), Out::default());
+        sender.set_used(ms(0), lane(0), false, &mut out);
+        let room_on = |n: u8| move |it| (it == lane(n)).then_some(common::time::Span::ZERO);
+        for _ in 0..9 {
+            assert_eq!(sender.choose(ms(1), Order::Ordered(5), room_on(0)), None, "{spray:?}");
+            let chosen = sender.choose(ms(1), Order::Ordered(5), room_on(1));
+            assert_eq!(chosen, Some(lane(1)), "{spray:?}");
+        }
     }
 }
 
@@ -202,6 +224,20 @@ fn without_memory_a_frame_stays_on_its_suspect_lane() {
     assert!(sender.on_report(ms(12), &report(FIRST + 1, &[]), &mut out));
     assert_eq!((sender.kept(), out.released.len()), (1, 1), "it was late only");
     assert!(sender.is_balanced());
+}
+
+/// R-TUN-13, R-TUN-59: nor is a frame skipped that was not kept, before a REPORT says that it is lost.
+#[test]
+fn a_frame_that_is_not_kept_stays_on_its_suspect_lane() {
+    let config = SenderConfig { cache_max: 0, ..sender().0 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
+    }
+    sender.set_used(ms(5), lane(0), false, &mut out);
+    assert_eq!((sender.counts().skipped, &out.skips), (0, &vec![]));
+    assert!(sender.on_report(ms(12), &report(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert_eq!((sender.counts().skipped, out.skips.len()), (1, 1), "now it is");
 }
 
 /// R-TUN-34

@@ -5,7 +5,7 @@ mod ends;
 
 use common::histogram::Histogram;
 use common::time::{Span, Time};
-use ends::{FIRST, Test, lane, ms, report, sender};
+use ends::{FIRST, SESSION, Test, lane, ms, report, sender};
 use tunnel::message::{Probe, Skip};
 use tunnel::shim::Shim;
 use tunnel::{Order, WireNumber};
@@ -248,6 +248,54 @@ fn numbers_that_became_missing_are_reported_at_once_but_not_all_the_time() {
     assert_eq!((report.missing.len(), report.from), (20, None), "{report:?}");
 }
 
+/// R-TUN-7: however often it is asked what is due.
+#[test]
+fn what_arrived_is_reported_once_in_an_interval() {
+    let mut test = Test::new(1);
+    let us = |n: u64| ms(0) + Span::from_micros(n);
+    let looks = [(0, 1), (600, 1), (999, 1), (1_000, 2), (1_700, 2), (2_000, 3)];
+    for (number, (at, count)) in (FIRST..).zip(looks) {
+        test.frame(us(at), number, None);
+        test.receiver.on_timer(&test.config, us(at), &mut test.out);
+        assert_eq!(test.out.reports.len(), count, "after {at} us");
+    }
+}
+
+/// R-TUN-8: not those of the sessions before.
+#[test]
+fn a_report_counts_the_frames_of_its_session() {
+    let mut test = Test::new(1);
+    for (at, frames) in [(0, 3), (50, 2), (100, 4)] {
+        (0..frames).for_each(|n| test.frame(ms(at), FIRST + n, None));
+        test.receiver.on_timer(&test.config, ms(at + 10), &mut test.out);
+        let report = test.out.reports.pop().expect("it is due");
+        assert_eq!((report.frames, report.next), (frames, WireNumber(FIRST + frames)));
+        test.receiver.end(ms(at + 10), &mut test.out);
+        test.receiver.restart(SESSION);
+    }
+    assert_eq!(test.receiver.counts().arrived, 9);
+}
+
+/// R-TUN-7: of more gaps than sixteen REPORTs have room for, the others are not reported behind these at once.
+#[test]
+fn the_rest_of_a_long_list_waits() {
+    let mut test = Test::new(1);
+    let us = |n: u64| ms(0) + Span::from_micros(n);
+    (0..1_100).for_each(|n| test.frame(us(0), FIRST + 1 + 2 * n, None));
+    assert_eq!(test.out.reports.len(), 1);
+    test.receiver.on_timer(&test.config, us(20), &mut test.out);
+    let listed = |test: &Test| {
+        let all = test.out.reports.iter().skip(1);
+        all.map(|report| report.missing.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&test), [64; 16]);
+    let original = Some((lane(0), WireNumber(FIRST)));
+    test.take(us(80), Shim { original, ..Test::shim(lane(0), FIRST + 2_200, None) }, FIRST);
+    assert_eq!(listed(&test), [64; 16]);
+    test.frame(us(90), FIRST + 2_300, None);
+    assert_eq!(listed(&test)[16..].iter().sum::<usize>(), 77, "with what is news");
+}
+
 /// R-TUN-14
 #[test]
 fn frames_that_wait_are_delivered_in_order_when_the_session_ends() {
@@ -330,6 +378,7 @@ fn the_last_frames_are_probed_for() {
     assert_eq!(waits[3..7], [10_000, 20_000, 20_000, 20_000], "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= 20_000), "{waits:?}");
     assert_eq!(out.probes.len(), 12);
+    assert_eq!(sender.counts().suspected, 1, "once, however long it lasts");
     assert!(out.probes.iter().all(|probe| probe.next == WireNumber(FIRST + 1)));
     // A REPORT was overdue: three answers restore the lane.
     for answer in 1..=3 {

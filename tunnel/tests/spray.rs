@@ -188,6 +188,11 @@ fn a_marked_lane_is_avoided_for_a_round_trip() {
 fn marks_on_more_than_half_of_the_lanes_are_ignored() {
     let mut spray = Spray::new(Policy::Strack, 4, 1, 3);
     let mut lanes = Idle::new(4);
+    for n in 0..2 {
+        spray.on_report(at(0), lane(n), 100, 1, RTT);
+    }
+    assert_eq!(used(&mut spray, at(1), 400, &mut lanes)[..2], [0; 2], "half of them are not");
+    let mut spray = Spray::new(Policy::Strack, 4, 1, 3);
     for n in 0..3 {
         spray.on_report(at(0), lane(n), 100, 1, RTT);
     }
@@ -309,6 +314,38 @@ fn a_marked_lane_takes_what_others_have_no_room_for() {
         spray.on_report(at(0), lane(0), 100, 1, RTT);
         let mut lanes = Idle(vec![true; 4], vec![false, true, true, true]);
         assert_eq!(choose(&mut spray, at(1), 7, &mut lanes), 0, "{policy:?}");
+    }
+}
+
+/// R-TUN-30: `earliest` looks at all lanes again after eight frames for each that it found, and after 20 us.
+#[test]
+fn earliest_looks_again_after_some_frames_or_some_time() {
+    let mut lanes = Idle::new(4);
+    for (now, still) in [(at(1), 31), (at(21), 0)] {
+        let mut spray = Spray::new(Policy::Earliest, 4, 4, 1);
+        choose(&mut spray, at(0), 0, &mut lanes);
+        spray.on_report(at(1), lane(1), 10, 1, RTT);
+        assert_eq!(used(&mut spray, now, still, &mut lanes)[1] > 0, still > 0);
+        assert_eq!(used(&mut spray, now, 16, &mut lanes)[1], 0);
+    }
+}
+
+/// R-TUN-30, R-TUN-34: wherever in its turn it is, the only lane that will do is found.
+#[test]
+fn a_single_lane_that_will_do_is_always_found() {
+    let mut lanes = Idle::new(8);
+    lanes.0.fill(false);
+    lanes.0[5] = true;
+    for policy in ALL {
+        let mut spray = Spray::new(policy, 8, 2, 1);
+        for n in 0..200 {
+            assert_eq!(choose(&mut spray, at(0), n, &mut lanes), 5, "{policy:?}");
+            let other = spray.choose_other(lane(0), |it| it == lane(3) || it == lane(2));
+            assert_eq!(other, Some(lane(3)), "on the other port");
+            let other = spray.choose_other(lane(0), |it| it == lane(4));
+            assert_eq!(other, Some(lane(4)), "on the same port, as there is no other");
+            assert_eq!(spray.choose_other(lane(5), |it| it == lane(5)), None, "on its own");
+        }
     }
 }
 

@@ -186,6 +186,21 @@ fn a_frame_behind_its_retransmission_was_misjudged() {
     );
 }
 
+/// R-TUN-47: a frame that was sent again for another reason, as its lane was suspect, before its number counted as lost.
+#[test]
+fn a_number_that_was_not_reported_was_not_misjudged() {
+    let mut test = Test::new(1);
+    test.config.tolerance = of(Mode::Fixed);
+    (1000..1003).for_each(|number| arrive(&mut test, 0, number));
+    test.receiver.on_timer(&test.config, us(0), &mut test.out);
+    arrive(&mut test, 10, 1004);
+    assert_eq!(listed(&test), (vec![], 1003));
+    repair(&mut test, 20, 1003, 1005);
+    arrive(&mut test, 30, 1003);
+    let counts = test.receiver.counts();
+    assert_eq!((counts.duplicate, counts.overtaken, counts.misjudged), (1, 0, 0));
+}
+
 /// R-TUN-50
 #[test]
 fn frames_of_several_gaps_are_sent_again_together() {

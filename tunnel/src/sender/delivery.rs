@@ -258,6 +258,24 @@ mod tests {
         assert_eq!(delivery.excess(1 << 20), Span::ZERO, "a few frames say nothing");
     }
 
+    /// R-TUN-35: over a quarter of a round trip at least, whatever comes at once, and whatever came late.
+    #[test]
+    fn a_burst_says_nothing_about_the_rate() {
+        let mut delivery = Delivery::default();
+        delivery.round_trip(at(0), MS * 10);
+        delivery.arrived(at(0), 0, MS);
+        delivery.arrived(at(1), 100, MS);
+        assert_eq!(delivery.excess(1 << 20), Span::ZERO, "nothing is measured yet");
+        let explained = MS * 11;
+        // 100 frames in 4 ms; without a queue three times as many may come.
+        delivery.arrived(at(4), 100, MS);
+        assert_eq!(delivery.excess(3_000) + explained, Span::from_nanos(13_333 * 3_000));
+        // An older REPORT, and one of four intervals.
+        delivery.arrived(at(8), 60, MS);
+        delivery.arrived(at(9), 600, MS);
+        assert_eq!(delivery.excess(6_000) + explained, Span::from_nanos(3_333 * 6_000));
+    }
+
     #[test]
     fn a_path_that_became_slower_is_known_after_a_while() {
         let mut delivery = steady(MS);

@@ -185,8 +185,17 @@ mod tests {
         assert_eq!(silence.marks[silence.first], (number(0), at(0)));
         silence.settled(number(1));
         assert_eq!(silence.marks[silence.first], (number(2), at(2)));
-        silence.settled(number(190));
         silence.sent(at(200), number(200), RTT);
+        assert_eq!(silence.marks[silence.first], (number(2), at(2)));
+        assert_eq!((silence.count, silence.marks[0]), (MARKS, (number(200), at(200))));
+        silence.settled(number(190));
         assert_eq!((silence.marks[silence.first], silence.count), ((number(200), at(200)), 1));
+        // With room for more, too, they are a sixteenth of a round trip apart.
+        silence.sent(at(202), number(202), RTT);
+        silence.settled(number(201));
+        silence.sent(at(203), number(203), RTT);
+        assert_eq!(silence.count, 1);
+        silence.sent(at(204), number(204), RTT);
+        assert_eq!(silence.count, 2);
     }
 }

@@ -277,6 +277,12 @@ impl World {
             let sender = self.sender.1.deadline();
             let receiver = self.receiver.1.deadline(&self.receiver.0);
             let next = message.min(frame).min(sender).min(receiver);
+            // What is due on each lane is all that is due.
+            let all = || Lane::all(self.scenario.delays.len() as u8);
+            let of_lanes = all().map(|lane| self.sender.1.due_of(lane)).min();
+            assert_eq!(of_lanes, Some(sender));
+            let of_lanes = all().map(|lane| self.receiver.1.due_of(&self.receiver.0, lane)).min();
+            assert_eq!(of_lanes, Some(receiver));
             if next == Time::NEVER {
                 break;
             }
