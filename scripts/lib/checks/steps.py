@@ -74,13 +74,14 @@ def all_steps() -> list[Step]:
         Step("fmt", "cargo fmt --check", 1, 60, [["cargo", "fmt", "--check"], ["cargo", "fmt", *fuzz, "--check"]]),
         Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 600, [clippy, clippy_fuzz]),
         Step("docs", "rustdoc, warnings are errors", 1, 480, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),
-        Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 900, _unit()),
+        Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 1500, _unit()),
         Step("dissector", "wireshark/lr2.lua in tshark, on messages of our own encoders", 2, 300, [_dissector()]),
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 600, [_python("checks.packages")]),
+        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, and the usual mistakes", 3, 300, [_python("checks.session")]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [[str(ROOT / "scripts" / "lib" / "browser.sh")], _python("checks.page")]),
@@ -91,5 +92,5 @@ def all_steps() -> list[Step]:
     ]
 
 
-LONG = ("build", "packages", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
+LONG = ("build", "packages", "session", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""
