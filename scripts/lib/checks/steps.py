@@ -76,7 +76,7 @@ def all_steps() -> list[Step]:
         Step("docs", "rustdoc, warnings are errors", 1, 480, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),
         Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 1500, _unit()),
         Step("dissector", "wireshark/lr2.lua in tshark, on messages of our own encoders", 2, 300, [_dissector()]),
-        Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
+        Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 900, [_cargo("test", *_packages(_DPDK))]),
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
