@@ -92,5 +92,8 @@ def all_steps() -> list[Step]:
     ]
 
 
-LONG = ("build", "packages", "session", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
+LONG = ("build", "packages", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""
+
+BY_NAME = ("session",)
+"""Steps that run only if they are named: of the packages that `packages` has made."""
