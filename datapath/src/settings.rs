@@ -40,15 +40,17 @@ impl<F: Headroom> Tunnelled<F> {
 
     /// Whether other settings are still being taken over.
     pub fn is_retuning(&self) -> bool {
-        let is_switch_retuning = self.lan.as_ref().is_some_and(|lan| lan.switch().is_retuning());
-        self.growing.is_some() || is_switch_retuning
+        self.growing.is_some() || self.is_switch_retuning()
+    }
+
+    fn is_switch_retuning(&self) -> bool {
+        self.lan.as_ref().is_some_and(|lan| lan.switch().is_retuning())
     }
 
     /// Lets pools grow that are to, once all others have shrunk: the memory is there once. R-TUN-60
     pub(crate) fn grow_pools(&mut self, now: Time) {
         let Some(settings) = self.growing else { return };
-        let is_retuning = self.lan.as_ref().is_some_and(|lan| lan.switch().is_retuning());
-        if !is_retuning && self.tunnel.fits_pools() {
+        if !self.is_switch_retuning() && self.tunnel.fits_pools() {
             self.growing = None;
             self.take_settings(&settings, now);
         }

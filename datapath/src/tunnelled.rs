@@ -16,7 +16,7 @@ use crate::{Ports, Settings};
 pub struct Tunnelled<F: Headroom> {
     pub(crate) tunnel: Tunnel<F>,
     pub(crate) lan: Option<LanRepair<F>>,
-    /// Settings whose pools are larger than they are yet.
+    /// New settings whose pools are to grow once the others have shrunk.
     pub(crate) growing: Option<Settings>,
     /// Frames of the tunnel for the switch or the LAN, if there is a switch.
     delivered: Vec<F>,

@@ -441,7 +441,7 @@ fn pools_beside_a_tunnel_grow_once_its_own_have_shrunk() {
     assert_eq!(link.hosts[1], [write(1, 2, 0), write(1, 2, 1)]);
 }
 
-/// R-TUN-60: what is due sooner is done sooner.
+/// R-TUN-60: a shorter `give_up` moves the deadline forward, and a gap that is older is given up at once.
 #[test]
 fn a_shorter_time_is_heeded_by_a_tunnel_that_waits() {
     let mut link = Link::new(Which::AfterNak);

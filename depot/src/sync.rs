@@ -108,9 +108,9 @@ impl<F: Frame> Flow<F> {
         self.pmtu = pmtu;
     }
 
-    /// The requester is unknown again, and with it the responses of the destination: the last ACK may be of the incarnation
-    /// before, whoever asks for it next. While the flow is protected, `acked` shows where another incarnation revokes it
-    /// (R-INC-18).
+    /// The requester is unknown again, so that this flow no longer sees the destination's responses, and the next SYNC may be of
+    /// another incarnation. Forgets the last ACK. A passive flow forgets `acked` as well; a protected one needs it to detect an
+    /// ACK that revokes it (R-INC-18).
     pub fn lose_requester(&mut self) {
         self.last_ack = None;
         if self.incarnation.is_none() {

@@ -48,7 +48,7 @@ fn a_flow_that_was_bypassed_begins_with_nothing_acknowledged() {
     assert_eq!(bench.delivered(), [1]);
 }
 
-/// R-INC-18: who asks next may be of another incarnation, and the responses to it were not seen meanwhile.
+/// R-INC-18: the next SYNC may be of another incarnation, whose responses the flow has not seen.
 #[test]
 fn a_passive_flow_without_its_requester_forgets_what_was_acknowledged() {
     for is_lost in [false, true] {
@@ -65,7 +65,7 @@ fn a_passive_flow_without_its_requester_forgets_what_was_acknowledged() {
     }
 }
 
-/// R-INC-18: the last ACK is told to nobody, and what comes below it still ends the incarnation.
+/// R-INC-18: a STATUS names no ACK, and an ACK below `acked` still ends the incarnation.
 #[test]
 fn a_protected_flow_without_its_requester_tells_no_ack() {
     let mut bench = Bench::synced();

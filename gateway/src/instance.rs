@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Time between two tries.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What a process has the mark for.
+/// Why a process takes the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// It is a gateway.

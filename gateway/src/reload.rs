@@ -155,7 +155,7 @@ pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applie
     Ok(all)
 }
 
-/// Gives `config` what a switch or a tunnel can change while it works, from another one.
+/// Copies the settings that a switch or a tunnel can change while it works, from `from` to `config`.
 fn take_recovery(config: &mut Config, from: &Config) {
     let Recovery { mode, pools, tuning, .. } = &mut config.recovery;
     let are_other_pools = (*mode, *pools) != (from.recovery.mode, from.recovery.pools);

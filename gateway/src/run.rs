@@ -64,7 +64,7 @@ struct Duties<'a> {
 /// be opened run.
 pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    // Before the socket of another gateway is touched, or what it holds down is set up.
+    // First: a second gateway must not replace the socket of the first, nor set up interfaces that the first holds down.
     let _instance = claim(&pairs.first().eal.file_prefix)?;
     let mut duties =
         Duties { reloader: Reloader::new(pairs, load)?, notifier: Notifier::from_environment() };

@@ -186,7 +186,7 @@ pub fn tunnel_config(
             lanes,
             window: WINDOW,
             waiting_max: tuning.waiting_max,
-            // The reordering pool may take what the others leave.
+            // A reload may give the reordering pool the memory of all pools.
             waiting_room: (config.pool.holdable() / u32::from(config.parts())) as usize,
             give_up: tuning.give_up,
             report_interval: tuning.report_interval,

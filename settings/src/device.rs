@@ -1,6 +1,6 @@
 //! Names of DPDK devices.
 
-/// What a device may be called, for messages.
+/// The allowed names of a device, for error messages.
 pub const FORM: &str = "a PCI address such as 0000:3b:00.0, or a vdev whose name begins with net_; \
                         for a kernel interface: net_af_packet0,iface=NAME";
 

@@ -324,8 +324,8 @@ impl<F> Receiver<F> {
         }
     }
 
-    /// The predecessor that a new frame has to wait for. `own` and `number` are the frame's lane and number. It waits for
-    /// none that is impossible.
+    /// The predecessor that a new frame has to wait for. `own` and `number` are the frame's lane and number. A frame with an
+    /// impossible predecessor waits for none, and is counted.
     #[inline]
     fn awaited(
         &mut self,

@@ -200,7 +200,7 @@ impl<F: Headroom> Tunnel<F> {
         self.due = self.deadline();
     }
 
-    /// Whether no pool holds more than it is to hold.
+    /// Whether each pool holds no more frames than its limit.
     pub fn fits_pools(&self) -> bool {
         let Config { sender, receiver, .. } = &self.config;
         self.sender.has_room(sender, 0) && self.receiver.fits(receiver)

@@ -180,6 +180,22 @@ fn a_lane_that_is_down_is_not_chosen() {
     }
 }
 
+/// R-TUN-9, R-TUN-59: a lane that is good carries its SKIPs itself, with the REPORTs that ask for them.
+#[test]
+fn a_good_lane_has_its_numbers_skipped_on_no_other() {
+    let config = SenderConfig { resend_copies: 1, ..sender().0 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    sender.on_frame(&config, ms(0), lane(1), Order::Free.into(), 0, &mut out);
+    assert!(sender.on_report(ms(10), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 2, &[(FIRST + 1, 1)]), &mut out));
+    assert_eq!((out.skips.len(), &out.skips_via), (1, &vec![lane(1)]));
+    sender.on_frame(&config, ms(20), lane(1), Order::Free.into(), 1, &mut out);
+    sender.on_timer(ms(22), &mut out);
+    let of_it = out.probes.iter().filter(|probe| probe.lane == lane(1));
+    assert_eq!(of_it.count(), 2, "as it is idle, and to measure it");
+    assert_eq!((sender.counts().suspected, out.skips.len()), (0, 1));
+}
+
 /// R-TUN-59: of 700 retransmissions on a lane that fails, none of which is next to another one.
 #[test]
 fn all_numbers_without_a_frame_have_their_turn() {

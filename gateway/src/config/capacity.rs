@@ -21,9 +21,9 @@ use super::fit::{mib, show_pages};
 use super::machine::Machine;
 use super::{Config, HugePages, LanMode, Pairs, Pool, Recovery, TunnelMode};
 
-/// Memory of an end of a tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
-/// kept to be resent, and that waits for an earlier one. Of what a waiting one takes, a part is taken at the start, for
-/// as many as may wait where the reordering pool has all memory of the pools.
+/// Memory of an end of a tunnel, bytes: flow buckets and bitmaps; for each frame that is kept to be resent; for each frame that
+/// waits for an earlier one; and, allocated at the start, for each frame that could wait if a reload gave the reordering
+/// pool the memory of all pools.
 const TUNNEL: u64 = 2 << 20;
 const KEPT: u64 = 32;
 const WAITING: u64 = 136;

@@ -32,7 +32,7 @@ pub async fn newest(
 
 impl Take<Record> for Newest {
     fn take(&mut self, worker: usize, record: &Record) {
-        // Others may have asked for it.
+        // It may match the query of another request only.
         if self.query.has(record) {
             self.add(worker, *record);
         }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((shown.matched, psns), (6, vec![Some(20), Some(25), Some(30)]));
     }
 
-    /// What a worker tells those who ask at the same time has all that each asks for, and each takes its own.
+    /// Requests at the same time share the records of one joined query, and each keeps those that match its own.
     #[test]
     fn queries_are_joined_and_each_gets_its_own_records() {
         let held = What::Counted(Metric::DepotHeld);

@@ -8,7 +8,7 @@ pub const DEPTH: usize = 1_024;
 /// Requests that may wait for the worker. There is one at a time; one that was given up may be left.
 const REQUESTS: usize = 4;
 
-/// What somebody may ask for.
+/// The query of a listing.
 pub trait Ask: Clone + Send + Sync + 'static {
     /// Asks for all items that one of the two asks for. Others may be among them.
     fn joined(&self, other: &Self) -> Self;

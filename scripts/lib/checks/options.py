@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-# Module, options, and what the last line says about them.
+# Module, its options, and a part of the last line of the error.
 _REFUSED = (
     ("demo", "--loss 2", "give a share"),
     ("demo", "--json /nowhere/x", "there is no folder /nowhere"),

@@ -14,11 +14,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from debs import OUT
-from lr2run import Metrics, Process, Processes, RunDir, free_tcp_port, hurry, memif, tidy_end, wait_until
+from lr2run import Metrics, Process, Processes, RunDir, TimedOut, free_tcp_port, hurry, memif, tidy_end, wait_until
 from lr2run.metrics import scrape
 
 _EXAMPLE = "usr/share/doc/lr2-gateway/examples/tunnel-ethernet.toml"
@@ -38,7 +39,7 @@ class Box:
     def __init__(self, site: str, root: Path, run: Path, processes: Processes, key: str) -> None:
         self.site = site
         self.name = f"box-{site}"
-        self._root, self._processes = root, processes
+        self._program, self._processes = root / "usr" / "bin" / "lr2-gateway", processes
         self.lan, self.wan = run / f"lan-{site}.sock", run / f"wan-{site}.sock"
         self.socket, self.file, self.key_file = run / f"control-{site}.sock", run / f"gateway-{site}.toml", run / f"key-{site}"
         self.port = free_tcp_port()
@@ -74,8 +75,7 @@ class Box:
         self.file.write_text(text)
 
     def _check(self) -> None:
-        program = self._root / "usr" / "bin" / "lr2-gateway"
-        ended = subprocess.run([program, "--config", self.file, "--check"], capture_output=True, text=True, timeout=_START_S, check=False)
+        ended = subprocess.run([self._program, "--config", self.file, "--check"], capture_output=True, text=True, timeout=_START_S, check=False)
         if ended.returncode or "# port wan: " not in ended.stdout:
             raise RuntimeError(f"{self.name} --check: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}")
 
@@ -85,8 +85,7 @@ class Box:
 
     def start(self) -> Process:
         self._starts += 1
-        program = self._root / "usr" / "bin" / "lr2-gateway"
-        process = self._processes.start(f"{self.name}-{self._starts}", [program, "--config", self.file])
+        process = self._processes.start(f"{self.name}-{self._starts}", [self._program, "--config", self.file])
         wait_until(lambda: process.check() or (self.lan.is_socket() and self.wan.is_socket() and scrape(self.port)), _START_S, f"{self.name}: its ports")
         hurry(process)
         self.process = process
@@ -118,11 +117,17 @@ class Box:
 
     def says(self, text: str) -> None:
         """Waits until `/healthz` and the log have these words."""
-        wait_until(lambda: text in self.health(), _SAID_S, f"{self.name}: {text!r} in /healthz, which says {self.health()!r}")
+        self._wait_health(lambda said: text in said, _SAID_S, repr(text))
         wait_until(lambda: text in self.process.output().lower(), _SAID_S, f"{self.name}: {text!r} in the log")
 
     def is_well(self) -> None:
-        wait_until(lambda: self.health() == "ok\n", 2 * _SAID_S, f"{self.name}: ok of /healthz, which says {self.health()!r}")
+        self._wait_health(lambda said: said == "ok\n", 2 * _SAID_S, "ok")
+
+    def _wait_health(self, fits: Callable[[str], bool], timeout_s: float, what: str) -> None:
+        try:
+            wait_until(lambda: fits(self.health()), timeout_s, f"{self.name}: {what} in /healthz")
+        except TimedOut as error:
+            raise TimedOut(f"{error}; it says {self.health()!r}") from None
 
 
 class Session:

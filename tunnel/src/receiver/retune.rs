@@ -44,7 +44,7 @@ impl<F> Receiver<F> {
         len < config.waiting_max || len < self.waiting_max(config)
     }
 
-    /// Whether no more frames wait, or may wait, than the pool has room for.
+    /// Whether the frames that wait fit into the pool, and no more than that may wait.
     pub fn fits(&self, config: &ReceiverConfig) -> bool {
         self.waiting.len().max(self.waiting_max(config)) <= config.waiting_max
     }

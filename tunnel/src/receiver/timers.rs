@@ -46,7 +46,7 @@ impl<F> Receiver<F> {
         }
         self.deliver_due(config, now, out);
         if now >= self.waiting.deadline(config.give_up) {
-            // Frames whose pace follows from a longer `give_up`, which was changed. R-TUN-60
+            // `give_up` was made shorter: paced frames that have waited for longer are delivered now. R-TUN-60
             self.deliver_all(now, out);
         }
         // Only a frame that names an impossible predecessor waits longer than a gap is old.
