@@ -77,6 +77,9 @@ static _Noreturn void host(void)
 
 	must(!rdma_listen(listener, 1), "listening");
 	must(!rdma_get_request(listener, &id), "a client");
+	/* With a channel of its own, rdma_accept() does not wait for the client's RTU: that may be lost on a
+	 * LAN, and comes again only when the client is long done. */
+	must(!rdma_migrate_id(id, rdma_create_event_channel()), "events");
 	struct ibv_mr *open = ibv_reg_mr(id->pd, &word, sizeof(word), access);
 	struct ibv_mr *own = ibv_reg_mr(id->pd, &goodbye, sizeof(goodbye), IBV_ACCESS_LOCAL_WRITE);
 	must(open && own, "memory");
