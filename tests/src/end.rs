@@ -14,7 +14,7 @@ use crate::workers::Workers;
 use crate::world::START;
 
 /// When each box booted first, by its clock.
-const FIRST_BOOT: BootId = BootId(1_000);
+pub(crate) const FIRST_BOOT: BootId = BootId(1_000);
 
 /// One end: a NIC and, if there is one, its switch.
 pub(crate) struct End {
@@ -22,8 +22,8 @@ pub(crate) struct End {
     pub switch: Option<Workers>,
     /// Which incarnation of the switch it is.
     pub boot: BootId,
-    /// Towards the switch, towards the NIC, out on the long-haul link.
-    pub links: [Link; 3],
+    /// Towards the switch, towards the NIC, out on the long-haul link and on a second path.
+    pub links: Vec<Link>,
     pub qps: Vec<QpId>,
     /// Messages received per QP, and whether all were as they should be.
     pub received: Vec<u64>,
@@ -91,21 +91,25 @@ impl End {
             .collect();
         let switch = scenario.switch(me, FIRST_BOOT, Keys::unkeyed_lab());
         let lan = if me == 0 { scenario.lan0 } else { [scenario.lan1[1], scenario.lan1[0]] };
-        let link = |n, delay, impairment| {
-            let mut link = Link::new(delay, [scenario.seed, 3 * me as u64 + n], scenario.slot());
+        let link = |number, delay, impairment| {
+            let mut link = Link::new(delay, [scenario.seed, number], scenario.slot());
             link.impairment = impairment;
             link.misbehave(0, START, scenario.adverse_for);
             link
         };
+        let number = me as u64;
+        let second = scenario.underlay.second.iter();
+        let second = second.map(|path| link(6 + number, path.delay, path.impairments[me]));
+        let links = [
+            link(3 * number, scenario.lan_delay, lan[0]),
+            link(3 * number + 1, scenario.lan_delay, lan[1]),
+            link(3 * number + 2, scenario.wan_delay, scenario.wan[me]),
+        ];
         Self {
             nic,
             switch,
             boot: FIRST_BOOT,
-            links: [
-                link(0, scenario.lan_delay, lan[0]),
-                link(1, scenario.lan_delay, lan[1]),
-                link(2, scenario.wan_delay, scenario.wan[me]),
-            ],
+            links: links.into_iter().chain(second).collect(),
             qps,
             received: vec![0; scenario.qps as usize],
             completed: 0,

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use common::control;
 use common::time::{Span, Time};
 use common::wire::{Qpn, parse};
+use rand::{Rng, RngExt};
 
 /// How a segment impairs the frames that cross it, as probabilities per
 /// frame.
@@ -40,6 +41,21 @@ impl Impairment {
     /// Nothing but random loss.
     pub fn lossy(loss: f64) -> Self {
         Self { loss, ..Self::default() }
+    }
+
+    /// Any that a long-haul link may have.
+    pub(crate) fn of_long_haul(rng: &mut impl Rng) -> Self {
+        let mut pick = |values: &[f64]| values[rng.random_range(0..values.len())];
+        Self {
+            loss: pick(&[0.0, 0.001, 0.01, 0.05]),
+            burst_start: pick(&[0.0, 0.0, 0.002]),
+            burst: pick(&[2.0, 8.0, 30.0]),
+            duplicate: pick(&[0.0, 0.0, 0.01, 0.05]),
+            reorder: pick(&[0.0, 0.0, 0.01, 0.1]),
+            reorder_by: Span::from_nanos(pick(&[2e4, 2e5, 2e6]) as u64),
+            corrupt: pick(&[0.0, 0.0, 0.002]),
+            mangle: 0.0,
+        }
     }
 }
 
@@ -126,7 +142,7 @@ pub struct Link {
     key: [u64; 2],
     /// Time that a data packet takes on it.
     slot: Span,
-    /// Since when, and how many of each were sent since.
+    /// Since when it misbehaves, and how many of each were sent since.
     since: Time,
     copies: HashMap<Identity, u64>,
 }
@@ -161,7 +177,7 @@ impl Link {
     pub fn send(&mut self, mut frame: Vec<u8>, now: Time, mut arrive: impl FnMut(Time, Vec<u8>)) {
         self.fate.offered += 1;
         let at = now + self.delay;
-        if now >= self.until {
+        if now < self.since || now >= self.until {
             return arrive(at, frame);
         }
         let what = self.impairment;

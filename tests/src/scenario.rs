@@ -12,6 +12,7 @@ use switch::{Config, Recovery, Tuning};
 use crate::link::Impairment;
 use crate::sweep::number;
 use crate::tunnel::{RECORDS, Tunnelling, tunnel_box};
+use crate::underlay::Underlay;
 use crate::workers::Workers;
 use crate::world::{Outcome, World};
 
@@ -27,6 +28,8 @@ pub struct Scenario {
     pub recovery: Option<Recovery>,
     /// Whether the boxes have a tunnel between them.
     pub tunnel: Tunnelling,
+    /// The network under it.
+    pub underlay: Underlay,
     /// One-way delay of the long-haul link.
     pub wan_delay: Span,
     /// One-way delay of the LANs.
@@ -134,6 +137,7 @@ impl Scenario {
             seed,
             recovery,
             tunnel: Tunnelling::No,
+            underlay: Underlay::default(),
             wan_delay: Span::from_millis(5),
             lan_delay: Span::from_micros(5),
             wan: [Impairment::default(); 2],
@@ -242,9 +246,12 @@ impl Scenario {
 
     /// Longest time that a frame travels from NIC to NIC, if no switch holds it.
     pub(crate) fn flight(&self) -> Span {
+        let second = self.underlay.second.as_ref().filter(|_| self.tunnel != Tunnelling::No);
         let segments = [self.lan0, self.wan, self.lan1];
-        let late = segments.iter().flatten().map(|segment| segment.reorder_by).max();
-        self.wan_delay + (self.lan_delay + late.unwrap_or_default()) * 2
+        let segments = segments.iter().chain(second.map(|path| &path.impairments)).flatten();
+        let late = segments.map(|segment| segment.reorder_by).max().unwrap_or_default();
+        let long_haul = self.wan_delay.max(second.map_or(Span::ZERO, |path| path.delay));
+        long_haul + (self.lan_delay + late) * 2
     }
 
     /// The switch of end `me` in its run `boot`, if there is one.
@@ -269,7 +276,7 @@ impl Scenario {
             Tunnelling::Alone => None,
             Tunnelling::WithLanRepair(which) => Some((config, which)),
         };
-        Some(Workers::Tunnel(tunnel_box(me, boot, keys, rtt, lan)))
+        Some(Workers::Tunnel(tunnel_box(me, boot, keys, (&self.underlay, rtt), lan)))
     }
 
     /// Any path, load and mode, with everything that networks may do: loss at
@@ -277,18 +284,8 @@ impl Scenario {
     /// segment, control messages included; boxes that are killed; queue pair
     /// numbers that are used again.
     pub fn adverse(seed: u64, recovery: Option<Recovery>, rng: &mut impl Rng) -> Self {
+        let wan = [Impairment::of_long_haul(rng), Impairment::of_long_haul(rng)];
         let mut pick = |values: &[f64]| values[rng.random_range(0..values.len())];
-        let mut segment = |worst: f64| Impairment {
-            loss: pick(&[0.0, 0.001, 0.01, 0.05]) * worst,
-            burst_start: pick(&[0.0, 0.0, 0.002]) * worst,
-            burst: pick(&[2.0, 8.0, 30.0]),
-            duplicate: pick(&[0.0, 0.0, 0.01, 0.05]) * worst,
-            reorder: pick(&[0.0, 0.0, 0.01, 0.1]) * worst,
-            reorder_by: Span::from_nanos(pick(&[2e4, 2e5, 2e6]) as u64),
-            corrupt: pick(&[0.0, 0.0, 0.002]) * worst,
-            mangle: 0.0,
-        };
-        let wan = [segment(1.0), segment(1.0)];
         let quiet = pick(&[0.0, 0.0, 0.1, 1.0]);
         let mut segment = |worst: f64| Impairment {
             loss: pick(&[0.0, 0.01, 0.04]) * worst,
@@ -373,6 +370,7 @@ impl Scenario {
                 (Span::from_nanos(at), rng.random_range(0..2), rng.random())
             })
             .collect();
+        scenario.underlay = Underlay::any(scenario.wan_delay, adverse_for, rng);
         scenario
     }
 }

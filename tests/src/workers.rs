@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use common::control::NodeId;
-use common::frame::{Frame, Side, Sink};
+use common::frame::{Frame, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
 use common::recorder::Recorder;
@@ -13,8 +13,8 @@ use datapath::{Datapath, Tunnelled};
 use switch::{Config, FlowName, FlowSummary, Recovery, Settings, Switch};
 use tunnel::{Port, Tuning, report_interval};
 
+use crate::out::Out;
 use crate::trace::check_books;
-use crate::tunnel::Out;
 
 /// Timers run per step and worker.
 const TIMER_BUDGET: usize = 64;
@@ -41,25 +41,22 @@ impl Workers {
     }
 
     /// A frame that arrives.
-    pub fn receive<S>(&mut self, side: Side, frame: HeapFrame, now: Time, sink: &mut S)
-    where
-        S: Sink<Frame = HeapFrame>,
-    {
+    pub fn receive(
+        &mut self,
+        (side, port): (Side, Port),
+        frame: HeapFrame,
+        now: Time,
+        out: &mut Out,
+    ) {
         match self {
             Self::Switches(all) => {
                 let worker = Spread::Mixed.bucket(frame.bytes()) % all.len();
                 let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-                all[worker].burst(side, &mut burst, now, &mut HeapPool, sink);
+                all[worker].burst(side, &mut burst, now, &mut HeapPool, out);
             }
             Self::Tunnel(tunnel) => {
                 let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-                tunnel.burst(
-                    (side, Port::default()),
-                    &mut burst,
-                    now,
-                    &mut HeapPool,
-                    &mut Out(sink),
-                );
+                tunnel.burst((side, port), &mut burst, now, &mut HeapPool, out);
             }
         }
     }
@@ -78,22 +75,19 @@ impl Workers {
     }
 
     /// Protects a flow, or leaves it to the RNICs.
-    pub fn set_protection<S>(&mut self, flow: &FlowName, is_on: bool, now: Time, sink: &mut S)
-    where
-        S: Sink<Frame = HeapFrame>,
-    {
+    pub fn set_protection(&mut self, flow: &FlowName, is_on: bool, now: Time, out: &mut Out) {
         match self {
             Self::Switches(all) => {
                 for switch in all {
                     if is_on {
                         switch.protect(flow);
                     } else {
-                        switch.unprotect(flow, now, &mut HeapPool, sink);
+                        switch.unprotect(flow, now, &mut HeapPool, out);
                     }
                 }
             }
             Self::Tunnel(tunnel) => {
-                tunnel.set_protection(flow, is_on, now, &mut HeapPool, &mut Out(sink));
+                tunnel.set_protection(flow, is_on, now, &mut HeapPool, out);
             }
         }
     }
@@ -118,43 +112,43 @@ impl Workers {
     }
 
     /// Tasks of every few milliseconds. Returns whether it is still taking over other settings.
-    pub fn housekeeping<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) -> bool {
+    pub fn housekeeping(&mut self, now: Time, out: &mut Out) -> bool {
         match self {
             Self::Switches(all) => {
                 for switch in &mut *all {
-                    switch.housekeeping(now, &mut HeapPool, sink);
+                    switch.housekeeping(now, &mut HeapPool, out);
                 }
                 all.iter().any(Switch::is_retuning)
             }
             Self::Tunnel(path) => {
-                path.housekeeping(now, &mut HeapPool, &mut Out(sink));
+                path.housekeeping(now, &mut HeapPool, out);
                 path.as_tunnel().is_some_and(Tunnelled::is_retuning)
             }
         }
     }
 
     /// All workers drain.
-    pub fn drain<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) {
+    pub fn drain(&mut self, now: Time, out: &mut Out) {
         match self {
             Self::Switches(all) => {
                 for switch in all {
-                    switch.drain(now, &mut HeapPool, sink);
+                    switch.drain(now, &mut HeapPool, out);
                 }
             }
-            Self::Tunnel(tunnel) => tunnel.drain(now, &mut HeapPool, &mut Out(sink)),
+            Self::Tunnel(tunnel) => tunnel.drain(now, &mut HeapPool, out),
         }
     }
 
     /// Runs the timers that are due.
-    pub fn timers<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) {
+    pub fn timers(&mut self, now: Time, out: &mut Out) {
         match self {
             Self::Switches(all) => {
                 for switch in all {
-                    switch.timers(now, TIMER_BUDGET, &mut HeapPool, sink);
+                    switch.timers(now, TIMER_BUDGET, &mut HeapPool, out);
                 }
             }
             Self::Tunnel(tunnel) => {
-                tunnel.timers(now, TIMER_BUDGET, &mut HeapPool, &mut Out(sink));
+                tunnel.timers(now, TIMER_BUDGET, &mut HeapPool, out);
             }
         }
     }

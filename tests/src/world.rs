@@ -7,18 +7,21 @@ mod view;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::{Frame, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{ATOMIC_LEN, ImpliedNak, Status, WorkKind, WorkRequest};
+use tunnel::Port;
 
 use crate::end::End;
+use crate::out::Out;
 use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
 use crate::trace::{describe, nonzero};
+use crate::tunnel::Tunnelling;
 use crate::workers::Workers;
 
 pub use faults::Silenced;
@@ -26,34 +29,20 @@ pub use faults::Silenced;
 /// When traffic begins.
 pub(crate) const START: Time = Time::from_nanos(1_000_000_000);
 
+/// When boxes with a tunnel were started.
+const BOXES_START: Time = Time::from_nanos(100_000_000);
+
 /// The segments, in both directions.
 const TO_SWITCH: usize = 0;
-const TO_NIC: usize = 1;
-const WAN_OUT: usize = 2;
-
-/// Collects a switch's transmissions in one call.
-#[derive(Default)]
-struct Collector {
-    high: Vec<(Side, HeapFrame)>,
-    data: Vec<(Side, HeapFrame)>,
-}
-
-impl Sink for Collector {
-    type Frame = HeapFrame;
-
-    fn transmit(&mut self, side: Side, class: Class, packet: Packet<HeapFrame>) {
-        let frame = HeapFrame::from(packet.bytes().to_vec());
-        match class {
-            Class::High => self.high.push((side, frame)),
-            Class::Data => self.data.push((side, frame)),
-        }
-    }
-}
+pub(crate) const TO_NIC: usize = 1;
+/// Of the first WAN port; that of a second one follows.
+pub(crate) const WAN_OUT: usize = 2;
 
 /// Where a frame arrives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
     Nic(usize),
+    /// At the LAN port (0), or at a WAN port (from 1 on).
     Switch(usize, u8),
 }
 
@@ -156,9 +145,21 @@ impl World {
             silenced: None,
             scenario,
         };
+        world.meet();
         world.set_abort();
         world.post();
         world
+    }
+
+    /// Boxes with a tunnel have had time to find each other when traffic begins: without, hosts have to wait for UDP.
+    fn meet(&mut self) {
+        if self.scenario.tunnel != Tunnelling::No {
+            self.now = BOXES_START;
+            while self.next_event() < START {
+                self.step();
+            }
+            self.now = START;
+        }
     }
 
     pub(crate) fn post(&mut self) {
@@ -333,8 +334,11 @@ impl World {
                     self.transmit(1, WAN_OUT, Place::Nic(0), bytes);
                 }
                 Place::Switch(me, side) => {
-                    let side = if side == 0 { Side::Lan } else { Side::Wan };
-                    self.through_switch(me, side, HeapFrame::from(bytes));
+                    let at = match side.checked_sub(1) {
+                        None => (Side::Lan, Port::default()),
+                        Some(port) => (Side::Wan, Port::new(port).expect("there are two")),
+                    };
+                    self.through_switch(me, at, HeapFrame::from(bytes));
                 }
             }
         }
@@ -409,29 +413,28 @@ impl World {
         }
     }
 
-    fn through_switch(&mut self, me: usize, side: Side, frame: HeapFrame) {
+    fn through_switch(&mut self, me: usize, at: (Side, Port), frame: HeapFrame) {
         let now = self.now;
         let Some(switch) = &mut self.ends[me].switch else {
-            let next = if side == Side::Lan { WAN_OUT } else { TO_NIC };
+            let next = if at.0 == Side::Lan { WAN_OUT } else { TO_NIC };
             return self.send(me, next, frame.bytes().to_vec());
         };
-        let mut sink = Collector::default();
-        switch.receive(side, frame, now, &mut sink);
-        self.emit(me, sink);
+        let mut out = Out::default();
+        switch.receive(at, frame, now, &mut out);
+        self.emit(me, out);
     }
 
     fn serve_timers(&mut self, me: usize) {
         let now = self.now;
         let Some(switch) = &mut self.ends[me].switch else { return };
-        let mut sink = Collector::default();
-        switch.timers(now, &mut sink);
-        self.emit(me, sink);
+        let mut out = Out::default();
+        switch.timers(now, &mut out);
+        self.emit(me, out);
     }
 
     /// Puts a switch's transmissions on the wire, and checks its frame counts.
-    fn emit(&mut self, me: usize, sink: Collector) {
-        for (side, frame) in sink.high.into_iter().chain(sink.data) {
-            let link = if side == Side::Wan { WAN_OUT } else { TO_NIC };
+    fn emit(&mut self, me: usize, out: Out) {
+        for (link, frame) in out.into_frames() {
             self.send(me, link, frame.bytes().to_vec());
         }
         if let Some(switch) = &self.ends[me].switch {
@@ -444,8 +447,8 @@ impl World {
         let delay = |me: usize, link: usize| self.ends[me].links[link].delay;
         match link {
             TO_SWITCH => delay(me, link) + delay(me, WAN_OUT) + delay(1 - me, TO_NIC),
-            WAN_OUT => delay(me, link) + delay(1 - me, TO_NIC),
-            _ => delay(me, link),
+            TO_NIC => delay(me, link),
+            _ => delay(me, link) + delay(1 - me, TO_NIC),
         }
     }
 
@@ -453,16 +456,13 @@ impl World {
         let place = match link {
             TO_SWITCH => Place::Switch(me, 0),
             TO_NIC => Place::Nic(me),
-            _ => Place::Switch(1 - me, 1),
+            _ => Place::Switch(1 - me, (1 + link - WAN_OUT) as u8),
         };
         let is_silenced = link == WAN_OUT && self.silenced.is_some_and(|what| what.takes(&bytes));
-        if is_silenced {
-            let fate = &mut self.ends[me].links[link].fate;
-            fate.offered += 1;
-            fate.lost += 1;
-            return;
-        }
-        if self.script.takes(segment(me, link), &bytes, self.now + self.way(me, link)) {
+        if is_silenced
+            || self.has_outage(link)
+            || self.script.takes(segment(me, link), &bytes, self.now + self.way(me, link))
+        {
             let fate = &mut self.ends[me].links[link].fate;
             fate.offered += 1;
             fate.lost += 1;

@@ -11,7 +11,7 @@ use common::time::Span;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
-use tests::{Comparison, Outcome, Plain, Scenario, Tunnelling, Which, sweep};
+use tests::{Comparison, Findings, Impairment, Outcome, Plain, Scenario, Tunnelling, Which, sweep};
 
 /// Seeds per mode.
 const SEEDS: u64 = 700;
@@ -29,6 +29,8 @@ const FACTOR: f64 = 3.0;
 const SECONDS: f64 = 1.0;
 
 static PLAIN: Plain = Plain::new();
+/// The same without losses on the long haul.
+static PLAIN_LANS: Plain = Plain::new();
 
 fn run(seed: u64, recovery: Option<Recovery>) -> Outcome {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
@@ -38,12 +40,16 @@ fn run(seed: u64, recovery: Option<Recovery>) -> Outcome {
     scenario.outcome(limit)
 }
 
-/// Boxes with a tunnel between them.
-fn run_tunnel(tunnel: Tunnelling) -> impl Fn(u64, Option<Recovery>) -> Outcome + Sync {
+/// Boxes with a tunnel between them. `change` changes the network.
+fn run_tunnel(
+    tunnel: Tunnelling,
+    change: impl Fn(&mut Scenario) + Sync,
+) -> impl Fn(u64, Option<Recovery>) -> Outcome + Sync {
     move |seed, recovery| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
         let scenario = Scenario::adverse(seed, recovery, &mut rng);
-        let scenario = Scenario { tunnel, ..scenario };
+        let mut scenario = Scenario { tunnel, ..scenario };
+        change(&mut scenario);
         let limit = (scenario.adverse_for + scenario.pause + Span::from_millis(60_000))
             * scenario.lives.into();
         scenario.outcome(limit)
@@ -51,7 +57,11 @@ fn run_tunnel(tunnel: Tunnelling) -> impl Fn(u64, Option<Recovery>) -> Outcome +
 }
 
 fn check_tunnel(name: &str, tunnel: Tunnelling) {
-    let findings = sweep(SEEDS, &PLAIN, Recovery::Off, run_tunnel(tunnel));
+    let findings = sweep(SEEDS, &PLAIN, Recovery::Off, run_tunnel(tunnel, |_| ()));
+    check_findings(name, findings);
+}
+
+fn check_findings(name: &str, findings: Findings) {
     println!("replay with: SEED=n cargo test -p tests --test adverse {name} -- --nocapture");
     let all = findings.legal();
     for (by, seed, plain) in &all.slowest {
@@ -119,4 +129,20 @@ fn RepairAll() {
 #[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn RepairAfterNak() {
     check_tunnel("RepairAfterNak", Tunnelling::WithLanRepair(Which::AfterNak));
+}
+
+/// R-TUN-27: the LANs lose packets, the long haul does nothing to frames, and no box is killed.
+#[test]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+fn RepairLansAlone() {
+    let perfect = |scenario: &mut Scenario| {
+        scenario.wan = [Impairment::default(); 2];
+        scenario.restarts.clear();
+        if let Some(path) = &mut scenario.underlay.second {
+            path.impairments = [Impairment::default(); 2];
+            path.outages.clear();
+        }
+    };
+    let run = run_tunnel(Tunnelling::WithLanRepair(Which::All), perfect);
+    check_findings("RepairLansAlone", sweep(SEEDS / 2, &PLAIN_LANS, Recovery::Off, run));
 }

@@ -225,15 +225,6 @@ impl EndPoint {
         self.paths.get(port.index()).filter(|_| self.up().is_some()).map_or(0, |path| path.reached)
     }
 
-    /// Bytes of the longest frame that all paths carry: of those that HELLOs have passed both ways, or 0; and the same,
-    /// but of all paths.
-    #[inline]
-    pub fn reached_by_all(&self) -> (u16, u16) {
-        let reached = self.paths.iter().map(|path| path.reached);
-        let least = reached.clone().min().unwrap_or(0);
-        (least, if least > 0 { least } else { reached.filter(|it| *it > 0).min().unwrap_or(0) })
-    }
-
     /// The HELLOs that are due, one for each port. Every other one that is no answer is as long as the longest
     /// frame. R-TUN-17
     pub fn hellos(

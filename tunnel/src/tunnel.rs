@@ -97,6 +97,8 @@ pub struct Tunnel<F: Frame> {
     ways: Ways,
     /// By port: its link is up.
     links: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
+    /// By port: frames take it.
+    used: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
     counts: Counts,
     recorder: Recorder,
     together: Together,
@@ -116,6 +118,7 @@ impl<F: Headroom> Tunnel<F> {
             last_end: None,
             ways: Ways::new(config.session.lanes, config.session.ports),
             links: Port::all(config.session.ports).map(|_| true).collect(),
+            used: Port::all(config.session.ports).map(|_| false).collect(),
             counts: Counts::default(),
             recorder: Recorder::new(config.records),
             together: Together::new(config.session.ports),
@@ -228,17 +231,33 @@ impl<F: Headroom> Tunnel<F> {
         }
     }
 
-    /// Whether frames take a WAN port: its link is up, and in this session HELLOs have passed it both ways.
+    /// Whether frames take a WAN port: its link is up, in this session HELLOs have passed it both ways, and as long
+    /// ones as any other port.
     pub fn is_used(&self, port: Port) -> bool {
+        self.used.get(port.index()).copied().unwrap_or(false)
+    }
+
+    /// Bytes of the longest of our HELLOs that has reached the peer through a port whose link is up; 0: none has.
+    fn reached(&self, port: Port) -> u16 {
         let is_up = self.links.get(port.index()).copied().unwrap_or(false);
-        is_up && self.end.reached(port) > 0
+        if is_up { self.end.reached(port) } else { 0 }
+    }
+
+    /// Bytes of the longest frame that is known to reach the peer: the longest of our HELLOs that has, through any port
+    /// whose link is up; 0: none has.
+    pub fn longest_reached(&self) -> u16 {
+        let all = Port::all(self.config.session.ports).map(|port| self.reached(port));
+        all.max().unwrap_or(0)
     }
 
     /// Takes lanes of other ports into use, or out of it.
     fn use_ports<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
         let ports = self.config.session.ports;
+        // A long HELLO may still be on its way.
+        let least = if self.is_early(now) { 1 } else { self.longest_reached().max(1) };
+        self.used = Port::all(ports).map(|port| self.reached(port) >= least).collect();
         // Without any, nothing is better than what there was.
-        if ports == 1 || !Port::all(ports).any(|port| self.is_used(port)) {
+        if ports == 1 || !self.used.contains(&true) {
             return;
         }
         for lane in Lane::all(self.config.session.lanes) {
@@ -308,22 +327,23 @@ impl<F: Headroom> Tunnel<F> {
         self.due = self.deadline();
     }
 
-    /// The longest frame that every path carries; `None` if frames are not numbered.
+    /// The longest frame that the paths carry; `None` if frames are not numbered. R-TUN-17
     #[inline]
     fn limit(&self, now: Time) -> Option<u16> {
         self.end.up()?;
-        let (least, reached) = self.end.reached_by_all();
         let most = self.end.frame_max(&self.config.session);
-        if least >= most {
-            return Some(most);
-        }
-        let is_early = now < self.began_at + self.config.session.hello_interval * 2;
-        match self.is_ethernet() {
+        match self.longest_reached() {
+            reached if reached >= most => Some(most),
+            reached if !self.is_early(now) => Some(reached),
             // There is another way until the paths are known.
-            true if is_early => None,
-            false if is_early => Some(most),
-            _ => Some(reached),
+            _ if self.is_ethernet() => None,
+            _ => Some(most),
         }
+    }
+
+    /// Whether long HELLOs of this session may still be on their way for the first time.
+    fn is_early(&self, now: Time) -> bool {
+        now < self.began_at + self.config.session.hello_interval * 2
     }
 
     fn is_ethernet(&self) -> bool {
@@ -402,6 +422,7 @@ impl<F: Headroom> Tunnel<F> {
             }
             Change::Ended(why) => {
                 self.last_end = Some(why);
+                self.used.fill(false);
                 let mut wan =
                     ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
                 self.sender.end(&mut wan);

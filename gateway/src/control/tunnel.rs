@@ -92,7 +92,9 @@ fn unused_port(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Op
     let port = all.clone().find(|port| !tunnel.uses(port.wan_port()))?;
     let why = match ways.get(usize::from(port.wan_port().get())) {
         Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
-        _ => "its link is down, or messages of the boxes do not pass it both ways".into(),
+        _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than those of \
+              the others"
+            .into(),
     };
     Some(format!("tunnel: port {} carries nothing, the others take its frames: {why}", port.name()))
 }

@@ -285,7 +285,7 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what
         TunnelIo::Up => tunnel.session().up().is_some().into(),
         TunnelIo::PeerHeard => peer.is_some().into(),
         TunnelIo::PeerFrame => peer.map_or(0, |peer| peer.frame_max.into()),
-        TunnelIo::PathFrame => tunnel.session().reached_by_all().1.into(),
+        TunnelIo::PathFrame => tunnel.longest_reached().into(),
         TunnelIo::Kept => tunnel.kept() as u64,
         TunnelIo::Held => tunnel.waiting() as u64,
     }

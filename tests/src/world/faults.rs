@@ -3,7 +3,8 @@
 use common::control::{self, BootId, Keys, Message};
 use common::wire::parse;
 
-use super::{Collector, World};
+use super::{START, WAN_OUT, World};
+use crate::out::Out;
 
 /// A control message that does not arrive from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,13 @@ impl Silenced {
 }
 
 impl World {
+    /// Whether a link carries nothing at present.
+    pub(super) fn has_outage(&self, link: usize) -> bool {
+        let second = self.scenario.underlay.second.as_ref().filter(|_| link > WAN_OUT);
+        let mut outages = second.into_iter().flat_map(|path| &path.outages);
+        outages.any(|(from, to)| (START + *from..START + *to).contains(&self.now))
+    }
+
     /// From now on no such message crosses the long-haul link.
     pub fn silence(&mut self, what: Silenced) {
         self.silenced = Some(what);
@@ -38,9 +46,9 @@ impl World {
     pub fn drain(&mut self, me: usize) {
         let now = self.now;
         let Some(switch) = &mut self.ends[me].switch else { return };
-        let mut sink = Collector::default();
-        switch.drain(now, &mut sink);
-        self.emit(me, sink);
+        let mut out = Out::default();
+        switch.drain(now, &mut out);
+        self.emit(me, out);
     }
 
     /// Box `me` is gone, with all that it held, and a wire is in its place.

@@ -7,8 +7,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use switch::{Recovery, Settings};
 
-use super::{Collector, World};
+use super::World;
 use crate::Tunnelling;
+use crate::out::Out;
 
 /// Not of an operator: housekeeping, which goes on with what he has begun. The numbers below count how often.
 const HOUSEKEEPING: u64 = u64::MAX;
@@ -34,15 +35,15 @@ impl World {
             return self.set_settings(me, |settings| change(settings, changed, &mut rng.clone()));
         }
         let Some(switch) = &mut self.ends[me].switch else { return };
-        let mut sink = Collector::default();
+        let mut out = Out::default();
         if let Some(flow) = switch.flows(now).choose(&mut rng) {
             let is_on = rng.random();
             if self.trace {
                 println!("{now:?} the operator of box {me} protects: {is_on}, {flow:?}");
             }
-            switch.set_protection(flow, is_on, now, &mut sink);
+            switch.set_protection(flow, is_on, now, &mut out);
         }
-        self.emit(me, sink);
+        self.emit(me, out);
     }
 
     /// Box `me` works by other settings from now on.
@@ -58,9 +59,9 @@ impl World {
     fn keep_house(&mut self, me: usize, n: u64) {
         let now = self.now;
         let Some(switch) = &mut self.ends[me].switch else { return };
-        let mut sink = Collector::default();
-        let is_to_go_on = switch.housekeeping(now, &mut sink);
-        self.emit(me, sink);
+        let mut out = Out::default();
+        let is_to_go_on = switch.housekeeping(now, &mut out);
+        self.emit(me, out);
         if is_to_go_on && n > HOUSEKEEPING - HOUSEKEEPINGS {
             self.operations.push((now + INTERVAL, me, n - 1));
             self.operations.sort_unstable_by(|a, b| b.cmp(a));

@@ -6,8 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use common::control::Keys;
-use common::frame::{Class, Packet};
-use common::frame::{Frame, Pool};
+use common::frame::{Class, Frame, Packet, Pool};
 use common::heap::{HeapFrame, HeapPool};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
@@ -66,6 +65,8 @@ pub struct Link {
     pub dead: [bool; 2],
     /// A port of box 0 whose link carries nothing, either way.
     pub dead_port: Option<u8>,
+    /// A port of box 0 whose link carries frames of so many bytes at most, either way.
+    pub short_port: Option<(u8, usize)>,
     /// A box and a lane over UDP: its datagrams do not arrive.
     pub dead_lane: Option<(usize, u8)>,
 }
@@ -83,30 +84,8 @@ pub fn stamped(from: usize, flow: u64, n: u64, len: usize) -> Vec<u8> {
         frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     } else {
         let protocol = if flow % 4 == 1 { 6 } else { 17 };
-        frame.extend([
-            8,
-            0,
-            0x45,
-            0xb9,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            64,
-            protocol,
-            0,
-            0,
-            10,
-            0,
-            0,
-            me,
-            10,
-            0,
-            0,
-            3 - me,
-        ]);
+        frame.extend([8, 0, 0x45, 0xb9, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0]);
+        frame.extend([10, 0, 0, me, 10, 0, 0, 3 - me]);
         frame.extend([0xc0, flow as u8, 0x12, 0xb7, 0, 0, 0, 0]);
         frame.extend([4, 0, 0xff, 0xff, 0, 0, 0, flow as u8, 0, 0, 0, 0]);
     }
@@ -408,6 +387,10 @@ impl World {
         let lane = source_port(&frame).map(|source| (from, (source - SOURCE_PORT) as u8));
         let is_dead = self.link.dead[from]
             || self.link.dead_port == Some(port_of_0.get())
+            || self
+                .link
+                .short_port
+                .is_some_and(|(port, most)| port == port_of_0.get() && frame.len() > most)
             || lane.is_some() && lane == self.link.dead_lane;
         if is_dead || self.dice.roll() < self.link.loss {
             return;

@@ -173,6 +173,32 @@ fn a_port_without_a_path_is_not_used() {
     }
 }
 
+/// R-TUN-17, R-TUN-29: a path that carries less than another is not used, and makes no frame too long for that one. Without
+/// the other it is used.
+#[test]
+fn a_port_whose_path_carries_less_is_not_used() {
+    for kind in [Kind::Ethernet, Kind::UdpV4] {
+        let mut world = World::new(Scenario { kind, ports: 2, ..Scenario::default() });
+        world.link.short_port = Some((1, 400));
+        world.settle();
+        world.pass(Span::from_millis(3_000));
+        world.talk(5_000);
+        world.rest();
+        world.assert_lossless();
+        for end in &world.boxes {
+            assert_eq!([0, 1].map(|n| end.is_used(port(n))), [true, false]);
+            assert_eq!((end.counts().too_long, end.longest_reached()), (0, 1_600));
+        }
+        world.set_link(0, 0, false);
+        world.set_link(1, 0, false);
+        world.pass(Span::from_millis(1_500));
+        for end in &world.boxes {
+            assert_eq!([0, 1].map(|n| end.is_used(port(n))), [false, true]);
+            assert!((1..=400).contains(&end.longest_reached()));
+        }
+    }
+}
+
 /// R-TUN-33: the time that a PROBE waits in the box's own queue is no delay of its lane.
 #[test]
 fn a_probe_says_when_it_leaves_the_queue() {

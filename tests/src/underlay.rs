@@ -1,0 +1,124 @@
+//! The network under a tunnel: how frames are carried, on how many lanes, over one path or two.
+
+use std::sync::OnceLock;
+
+use common::time::Span;
+use rand::{Rng, RngExt};
+use tunnel::encapsulation::{
+    DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig,
+};
+use tunnel::session::{EndPoint, SessionConfig};
+
+use crate::link::Impairment;
+
+/// How frames are carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carried {
+    /// By Ethernet.
+    Ethernet,
+    /// In UDP over IPv4.
+    UdpV4,
+    /// In UDP over IPv6.
+    UdpV6,
+}
+
+/// A path between the boxes beside the long-haul link, from a port of its own at both.
+#[derive(Clone, Debug)]
+pub struct SecondPath {
+    /// One-way delay.
+    pub delay: Span,
+    /// Impairments, from box 0 to box 1 and back.
+    pub impairments: [Impairment; 2],
+    /// From when to when it carries nothing in either direction, from the start on.
+    pub outages: Vec<(Span, Span)>,
+}
+
+/// The network under a tunnel.
+#[derive(Clone, Debug)]
+pub struct Underlay {
+    /// How frames are carried.
+    pub carried: Carried,
+    /// Lanes of both boxes, at least as many as paths.
+    pub lanes: u8,
+    /// A second path, if there is one.
+    pub second: Option<SecondPath>,
+    /// The first sessions of both boxes begin less than [`BEFORE_WRAP`] numbers before the transmitted 32 bits wrap.
+    pub wraps: bool,
+}
+
+impl Default for Underlay {
+    fn default() -> Self {
+        Self { carried: Carried::Ethernet, lanes: 1, second: None, wraps: false }
+    }
+}
+
+/// See [`Underlay::wraps`].
+pub const BEFORE_WRAP: u32 = 1_000;
+
+impl Underlay {
+    /// Any, beside a long-haul link of this one-way delay; the second path fails within `adverse_for`.
+    pub(crate) fn any(delay: Span, adverse_for: Span, rng: &mut impl Rng) -> Self {
+        use Carried::{Ethernet, UdpV4, UdpV6};
+        let second = rng.random_bool(0.3).then(|| SecondPath {
+            delay: Span::from_nanos(delay.as_nanos() * rng.random_range(80..200) / 100),
+            impairments: [Impairment::of_long_haul(rng), Impairment::of_long_haul(rng)],
+            outages: (0..[0, 1, 3][rng.random_range(0..3)])
+                .map(|_| {
+                    let from = Span::from_nanos(rng.random_range(0..adverse_for.as_nanos()));
+                    (from, from + Span::from_millis([2, 30, 1_500][rng.random_range(0..3)]))
+                })
+                .collect(),
+        });
+        let lanes = [1, 1, 2, 4, 8][rng.random_range(0..5)];
+        Self {
+            carried: [Ethernet, Ethernet, UdpV4, UdpV6][rng.random_range(0..4)],
+            lanes: if second.is_some() { lanes.max(2) } else { lanes },
+            second,
+            wraps: rng.random(),
+        }
+    }
+
+    /// WAN ports of each box.
+    pub(crate) fn ports(&self) -> u8 {
+        if self.second.is_some() { 2 } else { 1 }
+    }
+
+    /// The headers at port `port` of box `me`.
+    pub(crate) fn encapsulation(&self, me: usize, port: u8) -> Encapsulation {
+        let mac = |of: usize| [2, 0, 0, 0, 9 + port, of as u8];
+        let udp = |address: [core::net::IpAddr; 2]| {
+            let mut udp = Encapsulation::Udp(Udp::new(&UdpConfig {
+                mac: mac(me),
+                address: address[me],
+                peer: address[1 - me],
+                port: DEFAULT_PORT,
+                source_ports: (DEFAULT_SOURCE_PORT..).take(self.lanes.into()).collect(),
+                dscp: None,
+            }));
+            udp.set_next_hop(Some(mac(1 - me)));
+            udp
+        };
+        match self.carried {
+            Carried::Ethernet => {
+                Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: mac(me) }
+            }
+            Carried::UdpV4 => udp([1, 2].map(|host| [192, 0, 2 + port, host].into())),
+            Carried::UdpV6 => {
+                udp([1, 2].map(|host| [0x2001, 0xdb8, u16::from(port), 0, 0, 0, 0, host].into()))
+            }
+        }
+    }
+}
+
+/// The random bits of box `me` with which its first session has numbers that [wrap soon](Underlay::wraps).
+pub(crate) fn wrapping_bits(me: usize, config: &SessionConfig) -> u64 {
+    static BITS: OnceLock<[u64; 2]> = OnceLock::new();
+    BITS.get_or_init(|| {
+        let wraps = |random: &u64| {
+            let end = EndPoint::new(&SessionConfig { random: *random, ..*config });
+            end.own().first().get() > u64::from(u32::MAX - BEFORE_WRAP)
+        };
+        let mut found = (0..).filter(wraps);
+        [(); 2].map(|()| found.next().expect("some do"))
+    })[me]
+}
