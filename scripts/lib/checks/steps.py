@@ -80,6 +80,7 @@ def all_steps() -> list[Step]:
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
+        Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 120, [_python("checks.commands")]),
         Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 600, [_python("checks.packages")]),
         Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, and the usual mistakes", 3, 300, [_python("checks.session")]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
@@ -92,7 +93,7 @@ def all_steps() -> list[Step]:
     ]
 
 
-LONG = ("build", "packages", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
+LONG = ("build", "commands", "packages", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""
 
 BY_NAME = ("session",)
