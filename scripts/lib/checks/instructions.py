@@ -24,6 +24,8 @@ from lr2run import Ended, tidy_end
 from . import ROOT
 
 _PINS = ROOT / "benches" / "instructions.toml"
+_TABLE = ROOT / "benches" / "src" / "lib.rs"
+_ROW = re.compile(r'^ {4}"([^"]+)", ', re.MULTILINE)
 _PROGRAM = "lr2-instructions"
 _MEASURED = "lr2_instructions::measured"
 _ROUNDS = 356
@@ -65,6 +67,11 @@ class Case:
         if ended.returncode or total is None:
             raise _CannotCount(f"{self.name} could not be counted:\n{ended.stderr}")
         return int(total[1]) / (_ROUNDS * self.per_round)
+
+
+def _named() -> list[str]:
+    """The names in the table of the cases: what the program will say, before it is built."""
+    return _ROW.findall(_TABLE.read_text())
 
 
 def _build() -> Path:
@@ -134,6 +141,9 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.renew and options.cases:
         parser.error("--renew pins all cases: give none")
+    named = _named()
+    if unknown := [part for part in options.cases if not any(part in name for name in named)]:
+        parser.error(f"no case contains {', '.join(unknown)}; there are {'; '.join(named)}")
     return options
 
 
@@ -143,10 +153,9 @@ def _main(options: argparse.Namespace) -> int:
         return 0
     program = _build()
     known = _cases(program)
+    if [case.name for case in known] != _named():
+        raise _CannotCount(f"{_TABLE} was not understood: it has not the cases of the program")
     chosen = [case for case in known if not options.cases or any(part in case.name for part in options.cases)]
-    if not chosen:
-        names = "\n  ".join(case.name for case in known)
-        raise _CannotCount(f"no case contains {', '.join(options.cases)}; there are\n  {names}")
     counts = _count(program, chosen)
     pins = tomllib.loads(_PINS.read_text()) if _PINS.exists() else {}
     _print(counts, pins)

@@ -23,6 +23,7 @@ _REFUSED = (
     ("two_pairs", "--loss 2", "give a share"),
     ("two_pairs", "--qps 0", "give a number greater than 0"),
     ("checks.instructions", "--renew sentry", "give none"),
+    ("checks.instructions", "sentry frob", "no case contains frob"),
     ("checks.fuzz", "frob", "no target frob"),
     ("checks", "frob", "no step frob"),
     ("debs", "frob", "unrecognized arguments"),
@@ -31,16 +32,22 @@ _TAKEN = (
     ("rdma_e2e", "--loss 5% --rate 10Gbps --delay 0ms --seed 0"),
     ("two_pairs", "--loss 0 --rate 40Mbps --rtt 5ms --qps 1"),
     ("bench", "--payload 1024 --flows 64 --loss 0.05"),
+    ("checks.instructions", "sentry depot"),
 )
 
 
 def _run(module: str, options: str) -> tuple[int, str]:
     ended = subprocess.run([sys.executable, "-m", module, "--check", *options.split()], capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stderr.strip()
+    return ended.returncode, (ended.stderr or ended.stdout).strip()
 
 
 def main() -> int:
     problems = []
+    for module in sorted({module for module, *_ in _REFUSED}):
+        # What a wrong option, and setup.sh, end with.
+        code, said = _run(module, "--help")
+        if code != 0 or "2 could not run" not in " ".join(said.split()):
+            problems.append(f"{module} --help: exit code {code}, and nothing of 2 could not run")
     for module, options, part in _REFUSED:
         code, said = _run(module, options)
         if code != 2 or part not in said.rpartition("\n")[2]:

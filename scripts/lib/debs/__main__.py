@@ -81,7 +81,11 @@ def _architecture() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/package", description=f"Makes Debian packages in {OUT}: {', '.join(PACKAGES)}.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/package",
+        description=f"Makes Debian packages in {OUT}: {', '.join(PACKAGES)}.",
+        epilog="Exit code: 0 all made, 1 one could not be made, 2 could not run.",
+    )
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     if parser.parse_args().check:
         return 0

@@ -200,7 +200,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         "and the gateways' recovery off, lr2 and cached, and through their tunnel. Every byte delivered is verified.",
         epilog="Congestion: ./scripts/demo --lan-rate 100Mbps --incast 8. Exit code: 0 all messages of all passes "
         "arrived intact (in congestion those of RNICs alone may run out of retries), the first pass reached 0.95 of what the link can carry, and each other pass lost frames; "
-        "3 only the first pass fell short; 1 anything else.",
+        "3 only the first pass fell short; 2 could not run; 1 anything else.",
     )
     add = parser.add_argument
     add("--loss", type=quantities.share, metavar="SHARE", help="frames lost (default 1%%; with --lan-rate 0)")

@@ -267,7 +267,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="two-pairs",
         description="Two pairs of boxes between routers with ECMP (FRR, OSPF and BFD) in network namespaces. "
-        "Each box is restarted in turn while queue pairs transfer. Exit code 0: the boxes that repair losses lost no queue pair, and carried no less than with off.",
+        "Each box is restarted in turn while queue pairs transfer.",
+        epilog="Exit code: 0 the boxes that repair losses lost no queue pair, and carried no less than with off, 1 they did, 2 could not run.",
     )
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--mode", action="append", choices=MODES, help="of the boxes; more than once for several [default: all]")
