@@ -9,6 +9,7 @@ use arrayvec::ArrayVec;
 use common::frame::Frame;
 
 use crate::ffi;
+use crate::gate::Pass;
 use crate::mbuf::{Mbuf, SharedMbuf};
 use crate::port::inner::PortInner;
 
@@ -22,6 +23,7 @@ use crate::port::inner::PortInner;
 pub struct RxQueue {
     port: Arc<PortInner>,
     queue: u16,
+    pass: Pass,
     repairs: RxRepairs,
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -49,6 +51,7 @@ impl RxQueue {
         Self {
             port: Arc::clone(port),
             queue,
+            pass: port.pass(),
             repairs: RxRepairs::default(),
             _not_sync: PhantomData,
         }
@@ -66,6 +69,7 @@ impl RxQueue {
         if room == 0 {
             return 0;
         }
+        let Some(_inside) = self.pass.enter() else { return 0 };
         let mut repairs = ffi::lr2_rx_repairs { flattened: 0, too_long: 0, no_mbuf: 0 };
         // SAFETY: the port is started, `&mut self` makes this the only poll of
         // the queue, and the pool is valid. `Mbuf` is a transparent pointer;
@@ -107,6 +111,7 @@ impl RxQueue {
 pub struct TxQueue {
     port: Arc<PortInner>,
     queue: u16,
+    pass: Pass,
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -117,7 +122,7 @@ impl TxQueue {
     }
 
     pub(crate) fn new(port: &Arc<PortInner>, queue: u16) -> Self {
-        Self { port: Arc::clone(port), queue, _not_sync: PhantomData }
+        Self { port: Arc::clone(port), queue, pass: port.pass(), _not_sync: PhantomData }
     }
 
     /// Hands frames to the device, in order, and returns how many it took.
@@ -134,6 +139,7 @@ impl TxQueue {
         if ready == 0 {
             return 0;
         }
+        let Some(_inside) = self.pass.enter() else { return 0 };
         // SAFETY: the port is started, `&mut self` makes this the only use of
         // the queue, and `SharedMbuf` is a transparent pointer: `frames` begins with
         // `ready` valid mbufs. Those that DPDK took are forgotten below.
