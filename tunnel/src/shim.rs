@@ -82,7 +82,7 @@ pub enum Fault {
 pub enum Content {
     /// A frame.
     Frame(Shim),
-    /// A control message, which begins with the shim.
+    /// A control message, which begins with the shim, perhaps of another version.
     Control,
 }
 
@@ -131,7 +131,8 @@ impl Shim {
         let (head, rest) = bytes.split_first_chunk::<LEN>().ok_or(Fault::Truncated)?;
         let [first, lane, before_lane, flags, words @ ..] = *head;
         if first >> 4 != VERSION {
-            return Err(Fault::Version);
+            // A message is refused by whoever reads it: then the session knows why there is none.
+            return if first & 0xf == CONTROL { Ok(Content::Control) } else { Err(Fault::Version) };
         }
         let word = |at: usize| {
             u32::from_be_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]])

@@ -337,6 +337,23 @@ fn forged_frames_change_no_state() {
     }
 }
 
+/// R-TUN-2: a peer of another release is told from none.
+#[test]
+fn a_message_of_another_version_is_the_reason_for_no_session() {
+    for kind in [Kind::Ethernet, Kind::UdpV4, Kind::UdpV6] {
+        let mut told = World::new(Scenario { kind, ..Scenario::default() });
+        told.settle();
+        let (_, mut frame) =
+            told.messages.iter().find(|(to, _)| *to == 0).expect("a message").clone();
+        frame[kind.shim_at()] += 1 << 4;
+        let mut world = World::new(Scenario { kind, ..Scenario::default() });
+        world.wan_frame(0, frame);
+        assert_eq!(world.boxes[0].session().last_refusal(), Some(Refusal::Version), "{kind:?}");
+        assert_eq!(world.boxes[0].counts().refused(Refusal::Version), 1);
+        assert!(world.boxes[0].is_balanced());
+    }
+}
+
 /// R-TUN-15
 #[test]
 fn a_box_that_says_bye_leaves_a_wire() {
