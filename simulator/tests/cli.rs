@@ -117,6 +117,13 @@ fn seeds_and_schemes_of_the_command_line_count() {
 }
 
 #[test]
+fn a_command_that_is_missing_is_told() {
+    let error = Cli::try_parse_from(["lr2-sim"]).expect_err("none");
+    assert!(error.to_string().starts_with("error: 'lr2-sim' requires a subcommand"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
 fn a_key_of_the_file_is_set_on_the_command_line() {
     let folder = Folder::new("set");
     let file = folder.path("trial.toml");

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use dpdk_sys_wrapper::{
-    Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig, RxQueue, TxQueue,
+    Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig, RxQueue, TxQueue, allowed_cpus,
+    cpu_ranges,
 };
 
 use settings::device::is_virtual;
@@ -41,7 +42,7 @@ pub struct DpdkOptions {
     #[arg(long, value_enum, default_value_t = HugePages::Auto)]
     pub huge: HugePages,
     /// CPUs to run on [default: any]
-    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    #[arg(long, value_name = "CPU", value_delimiter = ',', value_parser = cpu)]
     pub cores: Vec<u32>,
     /// Largest IP packet
     #[arg(long, value_name = "BYTES", default_value_t = 9000, value_parser = clap::value_parser!(u16).range(MTUS))]
@@ -65,6 +66,13 @@ fn enough_memory(text: &str) -> Result<u64, String> {
         return Err(format!("DPDK needs {} at least", units::show_size(MEMORY_MIN)));
     }
     Ok(bytes)
+}
+
+/// A CPU that this process may use.
+fn cpu(text: &str) -> Result<u32, String> {
+    let allowed = allowed_cpus();
+    let cpu = text.parse().ok().filter(|cpu| allowed.contains(cpu));
+    cpu.ok_or_else(|| format!("this process may run on the CPUs {}", cpu_ranges(&allowed)))
 }
 
 /// It is the name of a folder.

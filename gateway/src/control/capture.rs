@@ -18,7 +18,7 @@ use tunnel::encapsulation::Marks;
 
 use super::trace;
 use super::wall::Wall;
-use crate::config::Config;
+use crate::config::{Config, TunnelMode};
 use crate::port::PortId;
 use crate::worker::capture::{
     Direction, Filter, Order, Record, Records, Tap, Wanted as OfEach, capture, pair,
@@ -76,6 +76,7 @@ pub struct Captures {
     /// How the tunnel's frames look.
     marks: Marks,
     ports: u8,
+    lanes: u8,
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +151,8 @@ impl Captures {
     pub fn of(config: &Config) -> Self {
         let marks = Marks { ethertype: config.tunnel.ethertype, port: config.tunnel.port };
         let ports = 1 + config.wan.len() as u8;
-        Self { marks, ports, ..Self::default() }
+        let lanes = if config.tunnel.mode == TunnelMode::Off { 0 } else { config.lanes() };
+        Self { marks, ports, lanes, ..Self::default() }
     }
 
     /// The way to one more worker.
@@ -163,6 +165,11 @@ impl Captures {
     /// How the tunnel's frames look.
     pub fn marks(&self) -> Marks {
         self.marks
+    }
+
+    /// The lanes of the tunnel: none without one.
+    pub fn lanes(&self) -> u8 {
+        self.lanes
     }
 
     /// The ports of the box.

@@ -263,6 +263,8 @@ fn what_was_done_to_packets_is_recorded_and_traced() {
     for (args, part) in [
         (&["records", "--psn", "0x1000000"][..], "'0x1000000' for '--psn <NUMBER>'"),
         (&["trace", "--port", "wan7"], "port: found wan7; allowed: lan, wan"),
+        (&["trace", "--lane", "0"], "lane: found 0; allowed: none: this box has no tunnel"),
+        (&["capture", "--out", "-", "--lane", "3"], "lane: found 3; allowed: none"),
     ] {
         let (code, _, errors) = lr2ctl(&socket, args);
         assert!(code == 2 && errors.lines().count() == 1 && errors.contains(part), "{errors}");

@@ -29,6 +29,8 @@ const FAILURE: u8 = 1;
 #[command(
     name = "lr2-sim",
     version,
+    // Without a command: an error that says so, as for any other mistake.
+    arg_required_else_help = false,
     after_help = "Examples:\n  \
         lr2-sim plan --rate 100Gbps --rtt 10ms --loss 1e-3\n  \
         lr2-sim run simulator/scenarios/pair.toml --report pair.html\n  \

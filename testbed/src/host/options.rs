@@ -336,9 +336,11 @@ mod tests {
             (["--mtu", "100"], "100 is not in 576..=9600"),
             (["--memory", "1KiB"], "DPDK needs 16MiB at least"),
             (["--file-prefix", "a/b"], "expected letters, digits"),
+            (["--cores", "100000"], "this process may run on the CPUs "),
         ] {
-            let error = parse(&args).expect_err("wrong").to_string();
-            assert!(error.contains(part), "{error}");
+            let error = parse(&args).expect_err("wrong");
+            assert!(error.to_string().contains(part), "{error}");
+            assert_eq!(error.exit_code(), 2);
         }
     }
 

@@ -33,13 +33,18 @@ fn filter(state: &State, params: &mut Parameters) -> Result<Filter, Error> {
     let captures = &state.captures;
     let names: Vec<_> = captures.ports().map(PortId::name).collect();
     let port = |text: &str| captures.ports().find(|port| port.name() == text);
+    let lanes = match captures.lanes().checked_sub(1) {
+        None => "none: this box has no tunnel".to_owned(),
+        Some(last) => format!("0 to {last}"),
+    };
+    let lane = |text: &str| text.parse().ok().filter(|&lane| lane < captures.lanes());
     let qpn = "the number of a queue pair, e.g. 17 or 0x11";
     Ok(Filter {
         port: params.take("port", &names.join(", "), port)?,
         direction: None,
         address: params.take("address", "the IP address of a host", |it| it.parse().ok())?,
         qpn: params.take("qpn", qpn, number_of_24_bits)?,
-        lane: params.take("lane", "0 to 255", |it| it.parse().ok())?,
+        lane: params.take("lane", &lanes, lane)?,
         marks: captures.marks(),
     })
 }
