@@ -8,14 +8,14 @@ from lr2run import Ended, RunDir, tidy_end
 
 from . import deny
 from .runner import Runner
-from .steps import BY_NAME, LONG, Step, all_steps
+from .steps import LONG, Step, all_steps
 
 
 def _options(steps: list[Step]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/test",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"Runs the steps named, or all but {', '.join(BY_NAME)}, in this order:\n\n"
+        description="Runs all steps, or those named, in this order:\n\n"
         + "\n".join(f"  {step.name:<12} {step.what}" for step in steps),
         epilog="Exit code: 0 all passed, 1 some failed, 2 could not run.",
     )
@@ -38,7 +38,7 @@ def _chosen(options: argparse.Namespace, steps: list[Step]) -> list[Step]:
     return [
         step
         for step in steps
-        if (step.name in options.steps if options.steps else step.name not in BY_NAME) and not (options.quick and step.name in LONG)
+        if (not options.steps or step.name in options.steps) and not (options.quick and step.name in LONG)
     ]
 
 

@@ -59,11 +59,11 @@ class Prometheus:
     _groups: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def start(cls, processes: Processes, run: Path) -> "Prometheus":
+    def start(cls, processes: Processes, run: Path, rules: Path = _RULES) -> "Prometheus":
         port, targets, file = free_tcp_port(), run / "targets.json", run / "prometheus.yml"
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(_RULES)],
+            "rule_files": [str(rules)],
             "scrape_configs": [{"job_name": "lr2", "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "1s"}]}],
         }
         targets.write_text("[]")
@@ -107,25 +107,25 @@ class Prometheus:
             return error.read().decode()
 
 
-def _page(port: int) -> str:
+def page(port: int) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         return answer.read().decode()
 
 
-def _said(program: str, *arguments: str, text: str | None = None) -> str:
+def said(program: str, *arguments: str, text: str | None = None) -> str:
     """What a program complains of; nothing if all is well."""
     ended = subprocess.run([tool(program), *arguments], input=text, capture_output=True, text=True, check=False)
-    said = (ended.stdout + ended.stderr).strip()
+    words = (ended.stdout + ended.stderr).strip()
     # `check metrics` ends with 3 where it only has advice, which is to be followed.
-    return (said or f"exit code {ended.returncode}") if ended.returncode else ""
+    return (words or f"exit code {ended.returncode}") if ended.returncode else ""
 
 
 def _rules() -> Iterator[str]:
     """The alert rules by themselves: each fires when it should."""
     for arguments in (("check", "rules", str(_RULES)), ("test", "rules", str(_RULE_TESTS))):
-        if said := _said("promtool", *arguments):
-            yield f"promtool {arguments[0]} rules: {said}"
+        if wrong := said("promtool", *arguments):
+            yield f"promtool {arguments[0]} rules: {wrong}"
     untested = set(_ALERT.findall(_RULES.read_text())) - set(_TESTED.findall(_RULE_TESTS.read_text()))
     for alert in sorted(untested):
         yield f"{_RULE_TESTS.name} has no test of {alert}"
@@ -144,14 +144,14 @@ def _run_mode(mode: str, programs: Path, prometheus: Prometheus) -> Iterator[str
             running.check()
             time.sleep(0.2)
         for name, port in ports.items():
-            if said := _said("promtool", "check", "metrics", text=_page(port)):
-                yield f"{name}: promtool check metrics: {said}"
+            if wrong := said("promtool", "check", "metrics", text=page(port)):
+                yield f"{name}: promtool check metrics: {wrong}"
         for name in ports:
-            if not _is_up(prometheus, name):
+            if not is_up(prometheus, name):
                 yield f"{name}: Prometheus could not scrape it"
 
 
-def _is_up(prometheus: Prometheus, name: str) -> bool:
+def is_up(prometheus: Prometheus, name: str) -> bool:
     answer = prometheus.ask("query", query=f'max_over_time(up{{instance="{name}"}}[1m])')["result"]
     return bool(answer) and answer[0]["value"][1] == "1"
 
@@ -187,7 +187,7 @@ def _of_pairs(programs: Path, prometheus: Prometheus) -> Iterator[str]:
         # As long as a rate looks back, and a bit.
         time.sleep(7)
         for name in ports:
-            if not _is_up(prometheus, name):
+            if not is_up(prometheus, name):
                 yield f"{name}: Prometheus could not scrape it"
         yield from _apart(prometheus, start, time.time())
 
@@ -253,6 +253,11 @@ def _dashboard(prometheus: Prometheus, start: float, end: float) -> Iterator[str
     yield from (f"{_DASHBOARD.name}: {complaint}" for complaint in variables(dashboard))
     if len(found) < 20:
         yield f"{_DASHBOARD.name} has {len(found)} queries"
+    yield from unanswered(prometheus, found, start, end)
+
+
+def unanswered(prometheus: Prometheus, found: list[tuple[str, str]], start: float, end: float) -> Iterator[str]:
+    """Complaints about queries, each with a title, that have no number at any time of the run."""
     for title, query in found:
         query = _filled(query, _VARIABLES)
         if unknown := re.search(r"\$\w+", query):
@@ -267,10 +272,10 @@ def _dashboard(prometheus: Prometheus, start: float, end: float) -> Iterator[str
             yield f"{title}: no data: {query}"
 
 
-def _alerts(prometheus: Prometheus) -> Iterator[str]:
-    """Prometheus evaluates all rules without an error."""
+def alerts(prometheus: Prometheus, file: Path = _RULES) -> Iterator[str]:
+    """Prometheus evaluates all rules of the file without an error."""
     rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
-    if len(rules) != len(_ALERT.findall(_RULES.read_text())):
+    if len(rules) != len(_ALERT.findall(file.read_text())):
         yield f"Prometheus knows {len(rules)} rules"
     for rule in rules:
         if rule["health"] != "ok":
@@ -289,7 +294,7 @@ def _complaints() -> Iterator[str]:
         yield from _dashboard(prometheus, start, time.time())
         # Last: their ports carry nothing, and lead nowhere.
         yield from _of_pairs(programs, prometheus)
-        yield from _alerts(prometheus)
+        yield from alerts(prometheus)
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from demo import options
 from demo.topology import Pass, total_bytes
-from lr2run import ProcessFailed, Processes, RunDir, hugepages
+from lr2run import Process, ProcessFailed, Processes, RunDir, hugepages
 
 from . import ROOT
 
@@ -51,7 +51,7 @@ def _get(url: str) -> tuple[bytes, str, str]:
         return answer.read(), answer.headers["Content-Type"], answer.headers.get("Content-Security-Policy", "")
 
 
-def _dom(run: Path, url: str, picture: Path | None = None) -> str:
+def load(run: Path, url: str, picture: Path | None = None) -> str:
     """The page as it is after some looks."""
     words = [
         "chromium",
@@ -80,37 +80,37 @@ def _dom(run: Path, url: str, picture: Path | None = None) -> str:
     return ended.stdout
 
 
-def _text(dom: str, name: str) -> str:
+def words(dom: str, name: str) -> str:
     """The text of the element with this id."""
     found = re.search(rf'<(\w+)[^>]* id="{name}"[^>]*>(.*?)</\1>|<(\w+) id="{name}"[^>]*>(.*?)</\3>', dom, re.DOTALL)
     inner = (found[2] or found[4] or "") if found else ""
     return html.unescape(re.sub(r"<[^>]+>", " ", inner)).strip()
 
 
-def _is_live(dom: str) -> Iterator[str]:
+def is_live(dom: str) -> Iterator[str]:
     """Complaints about a page that does not follow its gateway."""
     if not re.search(r'<html[^>]* data-state="live"', dom):
         state = re.search(r'data-state="(\w+)"', dom)
-        yield f"the page is {state[1] if state else 'nothing'}, not live: {_text(dom, 'problem') or 'its script does not run'}"
+        yield f"the page is {state[1] if state else 'nothing'}, not live: {words(dom, 'problem') or 'its script does not run'}"
     looks = re.search(r'data-looks="(\d+)"', dom)
     if not looks or int(looks[1]) < 3:
         yield f"the page has looked {looks[1] if looks else 0} times"
 
 
-def _shows(dom: str, mode: str) -> Iterator[str]:
+def shows(dom: str, mode: str) -> Iterator[str]:
     """Complaints about what a page shows of a box under traffic."""
-    yield from _is_live(dom)
+    yield from is_live(dom)
     # With a tunnel, flows are of the repair of the LANs, which is off here.
     for name in [*_TABLES, "flows" if mode == "cached" else "lanes"]:
         if "<td" not in (found := dom.partition(f'id="{name}"')[2].partition("</table>")[0]) or "note" in found:
             yield f"{name} has no row"
     peer, repair = _MODES[mode]
-    if peer not in _text(dom, "peers"):
-        yield f"peers do not say {peer!r}: {_text(dom, 'peers')}"
-    if repair not in _text(dom, "flows" if mode == "cached" else "lanes"):
+    if peer not in words(dom, "peers"):
+        yield f"peers do not say {peer!r}: {words(dom, 'peers')}"
+    if repair not in words(dom, "flows" if mode == "cached" else "lanes"):
         yield f"{mode}: nothing is {repair!r}"
-    if _text(dom, "bits") in ("", "-", "0"):
-        yield f"nothing comes from the WAN: {_text(dom, 'bits')!r}"
+    if words(dom, "bits") in ("", "-", "0"):
+        yield f"nothing comes from the WAN: {words(dom, 'bits')!r}"
     if "<polyline" not in dom.partition('id="lost-chart"')[2].partition("</svg>")[0]:
         yield "a chart has no line"
 
@@ -167,15 +167,15 @@ def _finds_faults(run: Path, port: int) -> Iterator[str]:
     """A page that can't work has to be found."""
     for change, part in ((_without_held, "flows.flows.0.held"), (_misspelt, "does not run")):
         with _Broken(port, change) as broken:
-            found = list(_is_live(_dom(run, f"http://127.0.0.1:{broken.server_address[1]}/")))
+            found = list(is_live(load(run, f"http://127.0.0.1:{broken.server_address[1]}/")))
             broken.shutdown()
         if not any(part in complaint for complaint in found):
             yield f"{change.__name__.strip('_')} is not found: {found}"
 
 
-def _make_way(running: Pass) -> None:
-    """The programs of the pass run ahead of everything else on this machine, and never sleep: now the browser does."""
-    for process in (running.wan, running.responder, running.requester, *(gateway.process for gateway in running.gateways)):
+def make_way(*processes: Process) -> None:
+    """These programs run ahead of everything else on this machine, and never sleep: now the browser does."""
+    for process in processes:
         for thread in Path(f"/proc/{process.pid}/task").iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
         with contextlib.suppress(OSError):
@@ -187,12 +187,12 @@ def _run_mode(mode: str, programs: Path, picture: Path | None) -> Iterator[str]:
     with RunDir("lr2-page") as run, hugepages(total_bytes(scenario)) as enough, Processes(run.path) as processes:
         running = Pass(scenario, mode, programs, run.path, processes, "auto" if enough else "never")
         time.sleep(_WARM_S)
-        _make_way(running)
+        make_way(running.wan, running.responder, running.requester, *(gateway.process for gateway in running.gateways))
         for site, gateway in zip("ab", running.gateways, strict=True):
             url = f"http://127.0.0.1:{gateway.control_port}/"
             body, _, policy = _get(url)
             yield from _policy(body, policy)
-            for complaint in _shows(_dom(run.path, url, picture if site == "a" else None), mode):
+            for complaint in shows(load(run.path, url, picture if site == "a" else None), mode):
                 yield f"{mode}, box {site}: {complaint}"
         if mode == "cached":
             yield from _finds_faults(run.path, running.gateways[0].control_port)

@@ -2,132 +2,34 @@
 
 Two boxes are set up from what the Debian packages bring: the example for a tunnel over Ethernet, edited as docs/install.md says, with
 ports of memif in place of a NIC's. Hosts transfer over a link that loses frames, while the operator looks, captures, and makes the usual
-mistakes; after each, the boxes say what is wrong, and after its mend that all is well. No queue pair fails.
+mistakes; after each, the boxes say what is wrong, in words, metrics, alerts and on the page, and after its mend that all is well. No queue
+pair fails. A Prometheus scrapes both boxes from first to last, with the alert rules and the dashboard of the packages.
 """
 
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from debs import OUT
-from lr2run import Metrics, Process, Processes, RunDir, TimedOut, free_tcp_port, hurry, memif, tidy_end, wait_until
-from lr2run.metrics import scrape
+from lr2run import Process, Processes, RunDir, hurry, memif, tidy_end, wait_until
 
-_EXAMPLE = "usr/share/doc/lr2-gateway/examples/tunnel-ethernet.toml"
+from . import metrics, page
+from .box import SAID_S, START_S, Box
+
 _IP = {"a": "10.78.0.1", "b": "10.78.0.2"}
 _LIMIT_S = 240
-_START_S = 30
-# A condition is said within five seconds of the traffic that shows it; this machine may be busy.
-_SAID_S = 20
 # 4.3 s, and eight of them: a queue pair lives on while a box is away.
 _TIMEOUT_EXPONENT = 20
 _LOSS = "2e-3"
-
-
-class Box:
-    """A gateway of the packages, with a configuration that begins as the example."""
-
-    def __init__(self, site: str, root: Path, run: Path, processes: Processes, key: str) -> None:
-        self.site = site
-        self.name = f"box-{site}"
-        self._program, self._processes = root / "usr" / "bin" / "lr2-gateway", processes
-        self.lan, self.wan = run / f"lan-{site}.sock", run / f"wan-{site}.sock"
-        self.socket, self.file, self.key_file = run / f"control-{site}.sock", run / f"gateway-{site}.toml", run / f"key-{site}"
-        self.port = free_tcp_port()
-        self.write_key(key)
-        self.text = self._edited((root / _EXAMPLE).read_text(), run)
-        self.write(self.text)
-        self._starts = 0
-        self._check()
-        self.process = self.start()
-
-    def _edited(self, text: str, run: Path) -> str:
-        """The example for this machine, which has no NIC and no hugepages to give."""
-        dpdk = f'huge_pages = "never"\nfile_prefix = "{run.name}-{self.site}"'
-        peer = f'[peer]\nnode = {"ab".index(self.site) + 1}\nboot_file = "{run / self.name}.boot"'
-        for old, new in (
-            ('"0000:3b:00.0"', json.dumps(memif(0, "server", self.lan))),
-            ('"0000:3b:00.1"', json.dumps(memif(1, "server", self.wan))),
-            ('memory = "1GiB"', 'memory = "256MiB"'),
-            ("cores = [2]", dpdk),
-            ("[peer]", peer),
-            ("/etc/lr2/key", str(self.key_file)),
-            ('resend_cache = "64MiB"', 'resend_cache = "8MiB"'),
-            ('reorder_pool = "64MiB"', 'reorder_pool = "8MiB"'),
-            ("/run/lr2-gateway/control.sock\"", f'{self.socket}"\nlisten = "127.0.0.1:{self.port}"'),
-        ):
-            # The comment above the socket names it for instances, too.
-            if text.count(old) != 1:
-                raise RuntimeError(f"{_EXAMPLE} has {text.count(old)} times {old}")
-            text = text.replace(old, new)
-        return text
-
-    def write(self, text: str) -> None:
-        self.file.write_text(text)
-
-    def _check(self) -> None:
-        ended = subprocess.run([self._program, "--config", self.file, "--check"], capture_output=True, text=True, timeout=_START_S, check=False)
-        if ended.returncode or "# port wan: " not in ended.stdout:
-            raise RuntimeError(f"{self.name} --check: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}")
-
-    def write_key(self, key: str) -> None:
-        self.key_file.touch(mode=0o600)
-        self.key_file.write_text(key)
-
-    def start(self) -> Process:
-        self._starts += 1
-        process = self._processes.start(f"{self.name}-{self._starts}", [self._program, "--config", self.file])
-        wait_until(lambda: process.check() or (self.lan.is_socket() and self.wan.is_socket() and scrape(self.port)), _START_S, f"{self.name}: its ports")
-        hurry(process)
-        self.process = process
-        return process
-
-    def restart(self, text: str) -> None:
-        """Stopped, edited, started."""
-        if code := self.process.stop():
-            raise RuntimeError(f"{self.name}: exit code {code}\n{self.process.tail()}")
-        self.write(text)
-        self.start()
-
-    def health(self) -> str:
-        """What `/healthz` says, in lower case."""
-        self.process.check()
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
-                return str(answer.read().decode()).lower()
-        except urllib.error.HTTPError as error:
-            return error.read().decode().lower()
-
-    def metrics(self) -> Metrics:
-        self.process.check()
-        return scrape(self.port) or Metrics({})
-
-    def delivered(self) -> float:
-        return self.metrics().total("lr2_tunnel_delivered_frames_total")
-
-    def says(self, text: str) -> None:
-        """Waits until `/healthz` and the log have these words."""
-        self._wait_health(lambda said: text in said, _SAID_S, repr(text))
-        wait_until(lambda: text in self.process.output().lower(), _SAID_S, f"{self.name}: {text!r} in the log")
-
-    def is_well(self) -> None:
-        self._wait_health(lambda said: said == "ok\n", 2 * _SAID_S, "ok")
-
-    def _wait_health(self, fits: Callable[[str], bool], timeout_s: float, what: str) -> None:
-        try:
-            wait_until(lambda: fits(self.health()), timeout_s, f"{self.name}: {what} in /healthz")
-        except TimedOut as error:
-            raise TimedOut(f"{error}; it says {self.health()!r}") from None
+# The tunnel's EtherType, and the first byte of a control message: the version, and 3.
+_MESSAGE = re.compile(rb"\x88\xb5[\x13\x23\x33\x43\x53]")
 
 
 class Session:
@@ -138,8 +40,13 @@ class Session:
         self._root = run / "root"
         for package in sorted(OUT.glob("*.deb")):
             subprocess.run(["dpkg-deb", "--extract", package, self._root], check=True)
+        self._rules = self._root / "usr" / "share" / "lr2-gateway" / "alerts.yml"
+        self._prometheus = metrics.Prometheus.start(processes, run, self._rules)
         self._key = secrets.token_hex(32)
         self.a, self.b = (Box(site, self._root, run, processes, self._key) for site in "ab")
+        self._prometheus.scrape({box.name: box.port for box in (self.a, self.b)})
+        self._began = time.time()
+        self._links = 0
         self._wan = self._start_wan()
         self._hosts = [self._start_host("b", "responder"), self._start_host("a", "requester")]
         self._well()
@@ -155,8 +62,9 @@ class Session:
     def _start_wan(self) -> Process:
         ends = [memif(n, "client", box.wan) for n, box in enumerate((self.a, self.b))]
         words = [f"--a={ends[0]}", f"--b={ends[1]}", "--rate=100Mbps", "--delay=5ms", f"--loss={_LOSS}", *self._dpdk("wan", 160, 4234)]
-        wan = self._processes.start("wan", [self._program("lr2-wan"), *words])
-        wan.wait_line("lr2-wan: ready", _START_S)
+        self._links += 1
+        wan = self._processes.start(f"wan-{self._links}", [self._program("lr2-wan"), *words])
+        wan.wait_line("lr2-wan: ready", START_S)
         hurry(wan)
         return wan
 
@@ -167,7 +75,7 @@ class Session:
             "--message=64KiB", "--rate=40Mbps", "--rtt=10ms", "--window=4bdp", f"--timeout={_TIMEOUT_EXPONENT}", "--seconds=600", "--drain=30",
         ]  # fmt: skip
         host = self._processes.start(f"host-{site}", [self._program("lr2-host"), *words, *self._dpdk(f"host-{site}", 64, 4200)])
-        host.wait_line("lr2-host: ready", _START_S)
+        host.wait_line("lr2-host: ready", START_S)
         hurry(host)
         return host
 
@@ -175,10 +83,28 @@ class Session:
         for box in (self.a, self.b):
             box.is_well()
 
+    def _alert(self, name: str, *boxes: Box) -> None:
+        """Waits until this alert is there for these boxes, if only as pending: some wait for ten seconds."""
+        names = {box.name for box in boxes}
+
+        def told() -> bool:
+            series = self._prometheus.ask("query", query=f'ALERTS{{alertname="{name}"}}')["result"]
+            return names <= {one["metric"]["instance"] for one in series}
+
+        wait_until(told, SAID_S, f"alert {name} of {', '.join(sorted(names))}")
+
+    def _page(self, box: Box, picture: Path | None = None) -> str:
+        """The page of a box in a browser, to which the other programs leave the machine meanwhile."""
+        running = (self.a.process, self.b.process, self._wan, *self._hosts)
+        page.make_way(*running)
+        dom = page.load(self._run, f"http://127.0.0.1:{box.port}/", picture)
+        hurry(*running)
+        return dom
+
     def _flows(self) -> None:
         """Frames of the hosts cross the tunnel."""
         before = self.b.delivered()
-        wait_until(lambda: self.b.delivered() > before + 500, 2 * _SAID_S, "frames of the hosts")
+        wait_until(lambda: self.b.delivered() > before + 500, 2 * SAID_S, "frames of the hosts")
 
     def _ctl(self, box: Box, *words: str, code: int = 0) -> str:
         """What lr2ctl prints, which ends with this code."""
@@ -197,7 +123,7 @@ class Session:
             raise RuntimeError("the key is told")
 
     def lose(self) -> None:
-        wait_until(lambda: self.a.metrics().total("lr2_tunnel_lost_frames_total") > 0, _SAID_S, "losses that the peer reports")
+        wait_until(lambda: self.a.metrics().total("lr2_tunnel_lost_frames_total") > 0, SAID_S, "losses that the peer reports")
 
     def see(self) -> None:
         """A capture, which is analysed; the decisions for some packets."""
@@ -208,6 +134,13 @@ class Session:
             raise RuntimeError(f"lr2-analyze: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}")
         self._ctl(self.a, "trace", "--host", _IP["b"], "--packets", "5", "--seconds", "10")
         self._ctl(self.b, "records", "--last", "10")
+
+    def look_at_the_page(self) -> None:
+        picture = Path(os.environ.get("LR2_TEST_DIR", self._run)) / "session.png"
+        if complaints := list(page.shows(self._page(self.a, picture), "tunnel")):
+            raise RuntimeError("the page: " + "; ".join(complaints))
+        if not picture.read_bytes().startswith(b"\x89PNG"):
+            raise RuntimeError(f"{picture} is no picture")
 
     def reload(self) -> None:
         """A file that is wrong changes nothing."""
@@ -228,6 +161,9 @@ class Session:
             box.says("the peer has another key")
         if not self.a.metrics().total("lr2_tunnel_refused_messages_total", reason="bad_tag"):
             raise RuntimeError("lr2_tunnel_refused_messages_total says nothing of the key")
+        self._alert("Lr2TunnelKey", self.a, self.b)
+        if "another key" not in (said := page.words(self._page(self.a), "reasons")):
+            raise RuntimeError(f"the page says nothing of the key: {said!r}")
         self.b.write_key(self._key)
         self._ctl(self.b, "reload")
         self._well()
@@ -245,6 +181,7 @@ class Session:
     def peer_gone(self) -> None:
         self.b.process.stop()
         self.a.says("no peer answers")
+        self._alert("Lr2TunnelDown", self.a)
         self.b.write(self.b.text)
         self.b.start()
         self._well()
@@ -254,20 +191,55 @@ class Session:
         """One box after the other: drained, started."""
         for box in (self.a, self.b):
             self._ctl(box, "drain")
-            if code := box.process.wait(_START_S):
+            if code := box.process.wait(START_S):
                 raise RuntimeError(f"{box.name}: exit code {code} after drain\n{box.process.tail()}")
             box.start()
             self._well()
         self._flows()
 
-    def cut(self) -> None:
-        """The link stands still: a client of memif that leaves under traffic can take the gateway with it (docs/limits.md)."""
+    def other_version(self) -> None:
+        """A box that hears another release: what box A says, with another version in its messages."""
+        heard, changed = self._run / "heard.pcapng", self._run / "changed.pcapng"
+        self._ctl(self.b, "capture", "--out", str(heard), "--port", "wan", "--direction", "in", "--frames", "2000", "--snaplen", "9000", "--seconds", "3")
+        data, count = _MESSAGE.subn(lambda found: found[0][:2] + bytes([found[0][2] + 0x10]), heard.read_bytes())
+        if not count:
+            raise RuntimeError("no control message of the tunnel was captured")
+        changed.write_bytes(data)
+        devices = ("net_null0,no-rx=1", f"net_pcap1,rx_pcap={changed}")
+        box = Box("c", self._root, self._run, self._processes, self._key, devices)
+        box.says("the peer has another version")
+        box.process.stop()
+
+    def still(self) -> None:
+        """Nothing crosses the link, whose ports stay up."""
         self._wan.send_signal(signal.SIGSTOP)
         for box in (self.a, self.b):
             box.says("no peer answers")
         self._wan.send_signal(signal.SIGCONT)
         self._well()
         self._flows()
+
+    def cut(self) -> None:
+        """The link is gone, under traffic, and its ports are down; then there is another one."""
+        self._wan.send_signal(signal.SIGKILL)
+        self._wan.stop()
+        for box in (self.a, self.b):
+            box.says("port wan is down")
+        self._alert("Lr2PortDown", self.a, self.b)
+        self._wan = self._start_wan()
+        self._well()
+        self._flows()
+
+    def watched(self) -> None:
+        """Prometheus has scraped both boxes all the time, and the dashboard shows the tunnel."""
+        complaints = [f"Prometheus can't scrape {box.name}" for box in (self.a, self.b) if not metrics.is_up(self._prometheus, box.name)]
+        complaints += metrics.alerts(self._prometheus, self._rules)
+        complaints += [wrong for box in (self.a, self.b) if (wrong := metrics.said("promtool", "check", "metrics", text=metrics.page(box.port)))]
+        dashboard = json.loads((self._rules.parent / "grafana-dashboard.json").read_text())
+        shown = [(title, query) for title, query in metrics.queries(dashboard) if "lr2_tunnel_" in query]
+        complaints += metrics.unanswered(self._prometheus, shown, self._began, time.time())
+        if complaints or not shown:
+            raise RuntimeError("; ".join(complaints) or "the dashboard shows no tunnel")
 
     def end(self) -> None:
         """All that was posted is complete, at queue pairs that live."""
@@ -286,13 +258,17 @@ _STEPS = (
     ("lr2ctl shows the box", Session.look),
     ("the link loses frames", Session.lose),
     ("capture, analysis, trace, records", Session.see),
+    ("the page, with a picture of it", Session.look_at_the_page),
     ("reload, and a file that is wrong", Session.reload),
     ("another key", Session.wrong_key),
     ("a WAN MTU that is too small", Session.small_mtu),
     ("LAN and WAN swapped", Session.swapped_ports),
     ("the peer is gone, and comes back", Session.peer_gone),
     ("both boxes drained and started in turn", Session.upgrade),
-    ("the long haul is cut", Session.cut),
+    ("a peer of another version", Session.other_version),
+    ("the long haul stands still", Session.still),
+    ("the long haul is cut, and mended", Session.cut),
+    ("Prometheus, alerts and dashboard", Session.watched),
     ("all messages are complete", Session.end),
 )
 

@@ -67,6 +67,7 @@ def all_steps() -> list[Step]:
     fuzz = ["--manifest-path", "fuzz/Cargo.toml"]
     clippy_fuzz = [*_cargo("clippy", *fuzz, "--all-targets"), "--", "-D", "warnings"]
     programs = [part for name in PROGRAMS for part in ("--bin", name)]
+    browser = [str(ROOT / "scripts" / "lib" / "browser.sh")]
     warnings_are_errors = (("RUSTDOCFLAGS", "-D warnings"),)
     return [
         Step("rules", "unsafe code, file sizes, paths outside the tree", 1, 30, [_python("checks.rules")]),
@@ -82,10 +83,10 @@ def all_steps() -> list[Step]:
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 120, [_python("checks.commands")]),
         Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 600, [_python("checks.packages")]),
-        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, and the usual mistakes", 3, 300, [_python("checks.session")]),
+        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, and the usual mistakes", 3, 400, [browser, _python("checks.session")]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
-        Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [[str(ROOT / "scripts" / "lib" / "browser.sh")], _python("checks.page")]),
+        Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [browser, _python("checks.page")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),
         Step("two-pairs", "scripts/two-pairs: each of four boxes between ECMP routers restarted in turn", 3, 600, [[str(ROOT / "scripts" / "two-pairs")]]),
         Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 300, [_python("checks.bench")]),
@@ -93,8 +94,5 @@ def all_steps() -> list[Step]:
     ]
 
 
-LONG = ("build", "commands", "packages", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
+LONG = ("build", "commands", "packages", "session", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""
-
-BY_NAME = ("session",)
-"""Steps that run only if they are named: of the packages that `packages` has made."""
