@@ -166,7 +166,6 @@ class Session:
             raise RuntimeError(f"the page says nothing of the key: {said!r}")
         self.b.write_key(self._key)
         self._ctl(self.b, "reload")
-        self._well()
 
     def small_mtu(self) -> None:
         self.b.restart(self.b.text.replace("mtu = 4234", "mtu = 4210"))
@@ -199,6 +198,7 @@ class Session:
 
     def other_version(self) -> None:
         """A box that hears another release: what box A says, with another version in its messages."""
+        self._flows()
         heard, changed = self._run / "heard.pcapng", self._run / "changed.pcapng"
         self._ctl(self.b, "capture", "--out", str(heard), "--port", "wan", "--direction", "in", "--frames", "2000", "--snaplen", "9000", "--seconds", "3")
         data, count = _MESSAGE.subn(lambda found: found[0][:2] + bytes([found[0][2] + 0x10]), heard.read_bytes())
@@ -209,6 +209,8 @@ class Session:
         box = Box("c", self._root, self._run, self._processes, self._key, devices)
         box.says("the peer has another version")
         box.process.stop()
+        # The wrong key is told for fifteen seconds after its last message: time for the above.
+        self._well()
 
     def still(self) -> None:
         """Nothing crosses the link, whose ports stay up."""
@@ -261,11 +263,11 @@ _STEPS = (
     ("the page, with a picture of it", Session.look_at_the_page),
     ("reload, and a file that is wrong", Session.reload),
     ("another key", Session.wrong_key),
+    ("a peer of another version", Session.other_version),
     ("a WAN MTU that is too small", Session.small_mtu),
     ("LAN and WAN swapped", Session.swapped_ports),
     ("the peer is gone, and comes back", Session.peer_gone),
     ("both boxes drained and started in turn", Session.upgrade),
-    ("a peer of another version", Session.other_version),
     ("the long haul stands still", Session.still),
     ("the long haul is cut, and mended", Session.cut),
     ("Prometheus, alerts and dashboard", Session.watched),
