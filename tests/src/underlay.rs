@@ -42,7 +42,7 @@ pub struct Underlay {
     pub lanes: u8,
     /// A second path, if there is one.
     pub second: Option<SecondPath>,
-    /// The first sessions of both boxes begin less than [`BEFORE_WRAP`] numbers before the transmitted 32 bits wrap.
+    /// The first sessions of both boxes begin less than 1,000 numbers before the transmitted 32 bits wrap.
     pub wraps: bool,
 }
 
@@ -53,7 +53,7 @@ impl Default for Underlay {
 }
 
 /// See [`Underlay::wraps`].
-pub const BEFORE_WRAP: u32 = 1_000;
+const BEFORE_WRAP: u32 = 1_000;
 
 impl Underlay {
     /// Any, beside a long-haul link of this one-way delay; the second path fails within `adverse_for`.
