@@ -4,9 +4,9 @@
 //! thread. A burst looks at the mark once, when it begins. One that has looked, and then lost its CPU to another thread,
 //! goes on in memory that is no longer mapped. The driver offers nothing to wait for, and calls nobody before it unmaps.
 //!
-//! So the interrupt thread spends nearly all its time in a callback of ours. It leaves it every [`JOINED`] to call the
-//! drivers' callbacks, while the gate is shut: bursts of memif ports then do nothing, and none is under way. With this the
-//! interrupts of all drivers, alarms too, are that late in such a process.
+//! So the interrupt thread spends nearly all its time in a callback of ours. It leaves it every [`PERIOD`] to call the
+//! drivers' callbacks, while the gate is shut: bursts of memif ports then do nothing, and it has waited for those that
+//! were under way. With this the interrupts of all drivers, alarms too, are up to a period late in such a process.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -21,13 +21,10 @@ use std::time::Duration;
 use crate::error::errno_text;
 use crate::ffi;
 
-/// Between two rounds, while all ports have a link: what there is to do is to end a connection.
-const JOINED: Duration = Duration::from_millis(50);
-/// While one has none: a connection is made by ten messages or so, of which each waits for a round.
-const JOINING: Duration = Duration::from_millis(5);
-/// Times that the gate opens again because a burst was under way. That may have lost its CPU, to this thread perhaps: if the gate
-/// stayed shut until it ended, it would be shut when the worker has a CPU, and until this thread has one, on a machine that is busy.
-const TRIES: u32 = 100;
+/// A connection is made by ten messages or so, each of which waits for a period at most.
+const PERIOD: Duration = Duration::from_millis(5);
+/// A burst that does not end meanwhile has lost its CPU, which may be this one.
+const SPINS: u32 = 1_000;
 const NAP: Duration = Duration::from_micros(50);
 
 /// The gate of the process.
@@ -56,7 +53,6 @@ struct State {
 
 struct Queue {
     gate: Arc<Shared>,
-    port: u16,
     /// A burst is in the driver.
     is_inside: AtomicBool,
 }
@@ -84,10 +80,10 @@ impl Gate {
         if ret < 0 { Err(errno_text(ret)) } else { Ok(gate) }
     }
 
-    /// A pass for one queue of a port.
-    pub(crate) fn pass(&self, port: u16) -> Pass {
-        let gate = Arc::clone(&self.shared);
-        let queue = Arc::new(Queue { gate, port, is_inside: AtomicBool::new(false) });
+    /// A pass for one queue.
+    pub(crate) fn pass(&self) -> Pass {
+        let queue =
+            Arc::new(Queue { gate: Arc::clone(&self.shared), is_inside: AtomicBool::new(false) });
         let mut state = self.shared.lock();
         state.queues.retain(|queue| queue.strong_count() > 0);
         state.queues.push(Arc::downgrade(&queue));
@@ -147,39 +143,27 @@ impl Shared {
         state.is_out = false;
         self.is_shut.store(false, Ordering::SeqCst);
         self.changed.notify_all();
-        let period = if state.queues().all(|queue| queue.has_link()) { JOINED } else { JOINING };
-        let waited = self.changed.wait_timeout_while(state, period, |state| !state.ends);
+        let waited = self.changed.wait_timeout_while(state, PERIOD, |state| !state.ends);
         (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let mut tries = 0;
-        loop {
-            self.is_shut.store(true, Ordering::SeqCst);
-            if !state.queues().any(|queue| queue.is_inside.load(Ordering::SeqCst)) {
-                break;
-            }
-            tries += 1;
-            if tries < TRIES {
-                self.is_shut.store(false, Ordering::SeqCst);
-            }
-            thread::sleep(NAP);
+        self.is_shut.store(true, Ordering::SeqCst);
+        for queue in state.queues.iter().filter_map(Weak::upgrade) {
+            queue.wait_for_its_end();
         }
         state.is_out = true;
     }
 }
 
-impl State {
-    fn queues(&self) -> impl Iterator<Item = Arc<Queue>> {
-        self.queues.iter().filter_map(Weak::upgrade)
-    }
-}
-
 impl Queue {
-    /// Not while the port is closed: that holds the gate.
-    fn has_link(&self) -> bool {
-        // SAFETY: plain numbers, for which zero is a value.
-        let mut link: ffi::rte_eth_link = unsafe { std::mem::zeroed() };
-        // SAFETY: a place for the answer. DPDK refuses a port that is closed by now.
-        let ret = unsafe { ffi::rte_eth_link_get_nowait(self.port, &raw mut link) };
-        ret == 0 && u32::from(link.link_status()) == ffi::RTE_ETH_LINK_UP
+    fn wait_for_its_end(&self) {
+        let mut spins = 0;
+        while self.is_inside.load(Ordering::SeqCst) {
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                thread::sleep(NAP);
+            }
+        }
     }
 }
 

@@ -55,7 +55,7 @@ impl PortInner {
 
     /// For a queue.
     pub(crate) fn pass(&self) -> Pass {
-        self.gate().map_or_else(Pass::default, |gate| gate.pass(self.id))
+        self.gate().map_or_else(Pass::default, Gate::pass)
     }
 
     /// For calls that stop, start or close the port.
