@@ -6,13 +6,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Calibration, Clock};
 use crate::error::{Error, last_error};
-use crate::gate::Gate;
 use crate::{cpus, ffi, hugepages, log};
 
 /// Where DPDK's memory comes from.
@@ -86,8 +85,6 @@ pub(crate) struct EalInner {
     /// removed under this lock, so that a port is not found and closed at once.
     pub(crate) open_ports: Mutex<HashSet<u16>>,
     retired_pools: Mutex<Vec<RetiredPool>>,
-    /// Made for the first port that needs it.
-    pub(crate) gate: OnceLock<Gate>,
 }
 
 /// A pool without handles, waiting for the EAL to end. See [`EalInner::drop`].
@@ -136,7 +133,6 @@ impl Eal {
             pci_allow: config.pci_allow.clone(),
             open_ports: Mutex::default(),
             retired_pools: Mutex::default(),
-            gate: OnceLock::new(),
         })))
     }
 
@@ -172,8 +168,6 @@ impl Drop for EalInner {
     /// with the process. All else that could take or free mbufs (ports,
     /// queues, pools, registered threads) is gone by now.
     fn drop(&mut self) {
-        // Its callback is not to run while the EAL ends.
-        drop(self.gate.take());
         let pools = self.retired_pools.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A thread may be about to finish dropping the last frame, which counts
         // as free a moment before DPDK is done with it: look twice.

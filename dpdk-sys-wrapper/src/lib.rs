@@ -46,7 +46,6 @@ mod device;
 mod eal;
 mod error;
 mod ffi;
-mod gate;
 mod hugepages;
 mod lcore;
 mod log;
@@ -57,7 +56,7 @@ mod queue;
 mod rss;
 
 pub use clock::Clock;
-pub use cpus::{allowed_cpus, ranges as cpu_ranges};
+pub use cpus::allowed_cpus;
 pub use eal::{Eal, EalConfig, Huge};
 pub use error::Error;
 pub use lcore::LcoreGuard;

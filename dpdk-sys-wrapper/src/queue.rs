@@ -9,7 +9,6 @@ use arrayvec::ArrayVec;
 use common::frame::Frame;
 
 use crate::ffi;
-use crate::gate::Pass;
 use crate::mbuf::{Mbuf, SharedMbuf};
 use crate::port::inner::PortInner;
 
@@ -23,7 +22,6 @@ use crate::port::inner::PortInner;
 pub struct RxQueue {
     port: Arc<PortInner>,
     queue: u16,
-    pass: Pass,
     repairs: RxRepairs,
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -51,7 +49,6 @@ impl RxQueue {
         Self {
             port: Arc::clone(port),
             queue,
-            pass: port.pass(),
             repairs: RxRepairs::default(),
             _not_sync: PhantomData,
         }
@@ -69,7 +66,6 @@ impl RxQueue {
         if room == 0 {
             return 0;
         }
-        let Some(_inside) = self.pass.enter() else { return 0 };
         let mut repairs = ffi::lr2_rx_repairs { flattened: 0, too_long: 0, no_mbuf: 0 };
         // SAFETY: the port is started, `&mut self` makes this the only poll of
         // the queue, and the pool is valid. `Mbuf` is a transparent pointer;
@@ -111,7 +107,6 @@ impl RxQueue {
 pub struct TxQueue {
     port: Arc<PortInner>,
     queue: u16,
-    pass: Pass,
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -122,7 +117,7 @@ impl TxQueue {
     }
 
     pub(crate) fn new(port: &Arc<PortInner>, queue: u16) -> Self {
-        Self { port: Arc::clone(port), queue, pass: port.pass(), _not_sync: PhantomData }
+        Self { port: Arc::clone(port), queue, _not_sync: PhantomData }
     }
 
     /// Hands frames to the device, in order, and returns how many it took.
@@ -139,7 +134,6 @@ impl TxQueue {
         if ready == 0 {
             return 0;
         }
-        let Some(_inside) = self.pass.enter() else { return 0 };
         // SAFETY: the port is started, `&mut self` makes this the only use of
         // the queue, and `SharedMbuf` is a transparent pointer: `frames` begins with
         // `ready` valid mbufs. Those that DPDK took are forgotten below.

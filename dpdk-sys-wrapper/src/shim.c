@@ -1,6 +1,4 @@
 #define _GNU_SOURCE
-/* Interrupt handles that no driver made are experimental in 22.11. */
-#define ALLOW_EXPERIMENTAL_API
 #include "shim.h"
 
 #include <stdio.h>
@@ -65,43 +63,6 @@ int lr2_redirect(uint16_t port, uint16_t entries, uint16_t buckets, uint16_t que
 		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = i % buckets % queues;
 	}
 	return rte_eth_dev_rss_reta_update(port, groups, entries);
-}
-
-/* A handle for the calls below, which copy it. */
-static struct rte_intr_handle *intr_handle(int fd)
-{
-	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-
-	if (handle == NULL)
-		return NULL;
-	if (rte_intr_fd_set(handle, fd) == 0 && rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0)
-		return handle;
-	rte_intr_instance_free(handle);
-	return NULL;
-}
-
-int lr2_intr_register(int fd, lr2_interrupt callback, void *argument)
-{
-	struct rte_intr_handle *handle = intr_handle(fd);
-	int ret;
-
-	if (handle == NULL)
-		return -ENOMEM;
-	ret = rte_intr_callback_register(handle, callback, argument);
-	rte_intr_instance_free(handle);
-	return ret;
-}
-
-int lr2_intr_unregister(int fd, lr2_interrupt callback, void *argument)
-{
-	struct rte_intr_handle *handle = intr_handle(fd);
-	int ret;
-
-	if (handle == NULL)
-		return -ENOMEM;
-	ret = rte_intr_callback_unregister_sync(handle, callback, argument);
-	rte_intr_instance_free(handle);
-	return ret;
 }
 
 static bool is_plain(const struct rte_mbuf *m)

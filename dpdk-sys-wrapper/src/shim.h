@@ -11,7 +11,6 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
-#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
@@ -42,13 +41,6 @@ uint64_t lr2_tsc(void);
 /* Entry i of the port's redirection table: queue i % buckets % queues.
  * 0, or the driver's refusal. */
 int lr2_redirect(uint16_t port, uint16_t entries, uint16_t buckets, uint16_t queues);
-
-typedef void (*lr2_interrupt)(void *argument);
-
-/* DPDK's interrupt thread calls `callback` in each of its rounds in which `fd` is readable. 0, or a negative errno. */
-int lr2_intr_register(int fd, lr2_interrupt callback, void *argument);
-/* It does so no more, and is not in the callback. Not to be called by the callback. */
-int lr2_intr_unregister(int fd, lr2_interrupt callback, void *argument);
 
 /* Receives up to `n` frames; those kept are single, direct, unshared mbufs. */
 uint16_t lr2_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **pkts, uint16_t n,

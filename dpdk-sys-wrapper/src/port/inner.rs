@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError};
 use super::config::{PortConfig, device_mtu, refused};
 use crate::eal::EalInner;
 use crate::error::{Error, errno_text};
-use crate::gate::{Gate, Held, Pass};
 use crate::mempool::Mempool;
 use crate::{ffi, rss};
 
@@ -31,8 +30,6 @@ pub(crate) struct PortInner {
     pub(super) started: bool,
     /// The device to remove after closing, if opening made it; else null.
     pub(super) made: *mut ffi::rte_device,
-    /// Bursts go through the gate of the EAL.
-    pub(super) is_gated: bool,
     pub(super) eal: Arc<EalInner>,
 }
 
@@ -43,30 +40,6 @@ unsafe impl Send for PortInner {}
 unsafe impl Sync for PortInner {}
 
 impl PortInner {
-    /// For the first port that needs it.
-    pub(super) fn make_gate(&self, config: &PortConfig) -> Result<(), Error> {
-        if self.is_gated && self.eal.gate.get().is_none() {
-            let gate = Gate::new().map_err(|e| refused(config, "taking hold of interrupts", &e))?;
-            // Another thread may have been first: this one goes.
-            drop(self.eal.gate.set(gate));
-        }
-        Ok(())
-    }
-
-    /// For a queue.
-    pub(crate) fn pass(&self) -> Pass {
-        self.gate().map_or_else(Pass::default, Gate::pass)
-    }
-
-    /// For calls that stop, start or close the port.
-    pub(super) fn hold(&self) -> Option<Held<'_>> {
-        self.gate().map(Gate::hold)
-    }
-
-    fn gate(&self) -> Option<&Gate> {
-        self.eal.gate.get().filter(|_| self.is_gated)
-    }
-
     pub(super) fn set_up(
         &mut self,
         config: &PortConfig,
@@ -202,7 +175,6 @@ impl Drop for PortInner {
         if self.started && self.hands_pointers_on {
             self.drain();
         }
-        let held = self.hold();
         // SAFETY: this is the last user of the port: no queue is left. Frames in
         // the rings go back to the pool, which still exists.
         unsafe {
@@ -218,7 +190,6 @@ impl Drop for PortInner {
                 tracing::warn!("{}: not removed: {}", self.device, errno_text(ret));
             }
         }
-        drop(held);
         self.pool.unclaim(self.claimed);
         open.remove(&self.id);
     }

@@ -85,7 +85,6 @@ impl Port {
             id: found.id,
             pool: pool.clone(),
             hands_pointers_on: driver == "net_ring",
-            is_gated: driver == "net_memif",
             device: config.device.clone(),
             name: name(found.id),
             interface: kernel::of(&driver, &config.device),
@@ -101,7 +100,6 @@ impl Port {
         // From here on dropping `port` undoes it all, for which it takes the
         // lock.
         drop(open);
-        port.make_gate(config)?;
         port.set_up(config, &info)?;
         let port = Arc::new(port);
         let rx = (0..port.rx_queues).map(|q| RxQueue::new(&port, q)).collect();
@@ -199,6 +197,8 @@ impl Port {
     /// port has one RX and one TX queue. The caller lends both, so that no other code uses them meanwhile. After an error the port is
     /// stopped: its queues must not be used before another call has succeeded.
     ///
+    /// Not at once after a peer has gone: the driver's interrupt thread frees the connection for some milliseconds.
+    ///
     /// # Errors
     /// [`Error::Port`] if the driver does not start it, without a server for instance; [`Error::Setting`] if these
     /// are not all queues of the port.
@@ -213,7 +213,6 @@ impl Port {
                 rule: "must be all queues of the port".into(),
             });
         }
-        let held = port.hold();
         let (ret, said) = log::collect(|| {
             // SAFETY: the port is open. This function borrows its queues mutably, so no other code uses them.
             // Stopping a stopped port does nothing.
@@ -222,7 +221,6 @@ impl Port {
                 ffi::rte_eth_dev_start(port.id)
             }
         });
-        drop(held);
         if ret == 0 {
             return Ok(());
         }
