@@ -11,7 +11,7 @@ pub fn allowed_cpus() -> Vec<u32> {
 }
 
 /// `0-3,8` for 0, 1, 2, 3, 8.
-pub(crate) fn ranges(cpus: &[u32]) -> String {
+pub fn ranges(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);
     let text = runs.map(|run| match run {
         [one] => one.to_string(),

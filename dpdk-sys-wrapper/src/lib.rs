@@ -56,7 +56,7 @@ mod queue;
 mod rss;
 
 pub use clock::Clock;
-pub use cpus::allowed_cpus;
+pub use cpus::{allowed_cpus, ranges as cpu_ranges};
 pub use eal::{Eal, EalConfig, Huge};
 pub use error::Error;
 pub use lcore::LcoreGuard;

@@ -46,7 +46,6 @@ class Session:
         self.a, self.b = (Box(site, self._root, run, processes, self._key) for site in "ab")
         self._prometheus.scrape({box.name: box.port for box in (self.a, self.b)})
         self._began = time.time()
-        self._links = 0
         self._wan = self._start_wan()
         self._hosts = [self._start_host("b", "responder"), self._start_host("a", "requester")]
         self._well()
@@ -62,8 +61,7 @@ class Session:
     def _start_wan(self) -> Process:
         ends = [memif(n, "client", box.wan) for n, box in enumerate((self.a, self.b))]
         words = [f"--a={ends[0]}", f"--b={ends[1]}", "--rate=100Mbps", "--delay=5ms", f"--loss={_LOSS}", *self._dpdk("wan", 160, 4234)]
-        self._links += 1
-        wan = self._processes.start(f"wan-{self._links}", [self._program("lr2-wan"), *words])
+        wan = self._processes.start("wan", [self._program("lr2-wan"), *words])
         wan.wait_line("lr2-wan: ready", START_S)
         hurry(wan)
         return wan
@@ -221,17 +219,6 @@ class Session:
         self._well()
         self._flows()
 
-    def cut(self) -> None:
-        """The link is gone, under traffic, and its ports are down; then there is another one."""
-        self._wan.send_signal(signal.SIGKILL)
-        self._wan.stop()
-        for box in (self.a, self.b):
-            box.says("port wan is down")
-        self._alert("Lr2PortDown", self.a, self.b)
-        self._wan = self._start_wan()
-        self._well()
-        self._flows()
-
     def watched(self) -> None:
         """Prometheus has scraped both boxes all the time, and the dashboard shows the tunnel."""
         complaints = [f"Prometheus can't scrape {box.name}" for box in (self.a, self.b) if not metrics.is_up(self._prometheus, box.name)]
@@ -269,7 +256,6 @@ _STEPS = (
     ("the peer is gone, and comes back", Session.peer_gone),
     ("both boxes drained and started in turn", Session.upgrade),
     ("the long haul stands still", Session.still),
-    ("the long haul is cut, and mended", Session.cut),
     ("Prometheus, alerts and dashboard", Session.watched),
     ("all messages are complete", Session.end),
 )
