@@ -14,8 +14,8 @@ export LR2_ROOT LR2_CACHE
 
 lr2_say() { printf '%s\n' "$*" >&2; }
 
-# lr2_die MESSAGE: why it can't go on, and the way out. 2 is "could not run" in the --help of each script, for a wrong
-# option as for a package that can't be had: nothing was tried, and 1 says that something was, and failed.
+# lr2_die MESSAGE: prints why the script can't go on and what to do, and exits with 2, "could not run". Exit code 1 means
+# that a check ran and failed.
 lr2_die() {
     lr2_say "${0##*/}: $*"
     exit 2

@@ -1,4 +1,4 @@
-//! What a box sends in one call.
+//! Collects the frames that a box transmits during one call.
 
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::HeapFrame;

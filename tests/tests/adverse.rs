@@ -85,25 +85,25 @@ fn check(recovery: Recovery, seeds: u64) -> Comparison {
 }
 
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Lr2() {
     check(Recovery::Lr2, SEEDS);
 }
 
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Cached() {
     check(Recovery::Cached, SEEDS);
 }
 
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Auto() {
     check(Recovery::Auto, SEEDS);
 }
 
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Off() {
     // It forwards, and nothing else.
     let all = check(Recovery::Off, SEEDS / 7);
@@ -112,28 +112,28 @@ fn Off() {
 
 /// R-TUN-4, R-TUN-5, R-TUN-15: what the long haul loses, repeats, reorders and damages, and boxes that are killed.
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Tunnel() {
     check_tunnel("Tunnel", Tunnelling::Alone);
 }
 
 /// R-TUN-27: the losses of the LANs are repaired beside it, of all packets.
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn RepairAll() {
     check_tunnel("RepairAll", Tunnelling::WithLanRepair(Which::All));
 }
 
 /// R-TUN-28, R-PAIR-7: from the first NAK between two hosts on.
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn RepairAfterNak() {
     check_tunnel("RepairAfterNak", Tunnelling::WithLanRepair(Which::AfterNak));
 }
 
 /// R-TUN-27: the LANs lose packets, the long haul does nothing to frames, and no box is killed.
 #[test]
-#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+#[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn RepairLansAlone() {
     let perfect = |scenario: &mut Scenario| {
         scenario.wan = [Impairment::default(); 2];

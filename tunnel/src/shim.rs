@@ -131,7 +131,7 @@ impl Shim {
         let (head, rest) = bytes.split_first_chunk::<LEN>().ok_or(Fault::Truncated)?;
         let [first, lane, before_lane, flags, words @ ..] = *head;
         if first >> 4 != VERSION {
-            // A message is refused by whoever reads it: then the session knows why there is none.
+            // The session refuses a control message of another version, and can then report the mismatch.
             return if first & 0xf == CONTROL { Ok(Content::Control) } else { Err(Fault::Version) };
         }
         let word = |at: usize| {

@@ -17,7 +17,7 @@ SAID_S = 20
 
 
 class Box:
-    """A gateway of the packages, with a configuration that begins as the example: `root` has what they bring."""
+    """A gateway from the Debian packages, which are unpacked in `root`, with the packaged example as its configuration."""
 
     def __init__(self, site: str, root: Path, run: Path, processes: Processes, key: str, devices: tuple[str, str] | None = None) -> None:
         """`devices` are LAN and WAN; without them both are memif servers."""

@@ -57,7 +57,7 @@ def _commands(document: Path) -> Iterator[str]:
                 yield line
     for code in re.findall(r"(?<!`)`([^`]+)`(?!`)", blocks.sub("", text)):
         line = " ".join(code.split())
-        # Not names of files, nor of a family of programs.
+        # A blank line in it: the backticks do not belong together.
         if _OURS.match(line) and "\n\n" not in code:
             yield line
 
@@ -104,8 +104,9 @@ def _script(words: list[str]) -> None:
     if not (ROOT / "scripts" / name).is_file():
         raise Wrong(f"there is no {words[0]}")
     rest = [word for word in words[1:] if not _PLACEHOLDER.fullmatch(word)]
-    # An option without its value says nothing.
-    rest = [word for word in rest if len(rest) == len(words) - 1 or not word.startswith("--")]
+    if len(rest) < len(words) - 1:
+        # The placeholder is an option's value, without which the script would refuse it.
+        rest = [word for word in rest if not word.startswith("--")]
     if name in _SCRIPTS and "--help" not in rest:
         code, said = _run([sys.executable, "-m", _SCRIPTS[name], "--check", *rest], ROOT / "scripts" / "lib")
         if code != 0:

@@ -70,7 +70,7 @@ class Case:
 
 
 def _named() -> list[str]:
-    """The names in the table of the cases: what the program will say, before it is built."""
+    """The names of all cases, read from the source, so that a wrong one is refused before the program is built."""
     return _ROW.findall(_TABLE.read_text())
 
 

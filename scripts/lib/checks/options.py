@@ -44,7 +44,7 @@ def _run(module: str, options: str) -> tuple[int, str]:
 def main() -> int:
     problems = []
     for module in sorted({module for module, *_ in _REFUSED}):
-        # What a wrong option, and setup.sh, end with.
+        # Exit code 2 is for a wrong option, and for a machine that lacks something (lr2_die in setup.sh).
         code, said = _run(module, "--help")
         if code != 0 or "2 could not run" not in " ".join(said.split()):
             problems.append(f"{module} --help: exit code {code}, and nothing of 2 could not run")

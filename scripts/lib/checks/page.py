@@ -80,7 +80,7 @@ def load(run: Path, url: str, picture: Path | None = None) -> str:
     return ended.stdout
 
 
-def words(dom: str, name: str) -> str:
+def text_of(dom: str, name: str) -> str:
     """The text of the element with this id."""
     found = re.search(rf'<(\w+)[^>]* id="{name}"[^>]*>(.*?)</\1>|<(\w+) id="{name}"[^>]*>(.*?)</\3>', dom, re.DOTALL)
     inner = (found[2] or found[4] or "") if found else ""
@@ -91,7 +91,7 @@ def is_live(dom: str) -> Iterator[str]:
     """Complaints about a page that does not follow its gateway."""
     if not re.search(r'<html[^>]* data-state="live"', dom):
         state = re.search(r'data-state="(\w+)"', dom)
-        yield f"the page is {state[1] if state else 'nothing'}, not live: {words(dom, 'problem') or 'its script does not run'}"
+        yield f"the page is {state[1] if state else 'nothing'}, not live: {text_of(dom, 'problem') or 'its script does not run'}"
     looks = re.search(r'data-looks="(\d+)"', dom)
     if not looks or int(looks[1]) < 3:
         yield f"the page has looked {looks[1] if looks else 0} times"
@@ -105,12 +105,12 @@ def shows(dom: str, mode: str) -> Iterator[str]:
         if "<td" not in (found := dom.partition(f'id="{name}"')[2].partition("</table>")[0]) or "note" in found:
             yield f"{name} has no row"
     peer, repair = _MODES[mode]
-    if peer not in words(dom, "peers"):
-        yield f"peers do not say {peer!r}: {words(dom, 'peers')}"
-    if repair not in words(dom, "flows" if mode == "cached" else "lanes"):
+    if peer not in text_of(dom, "peers"):
+        yield f"peers do not say {peer!r}: {text_of(dom, 'peers')}"
+    if repair not in text_of(dom, "flows" if mode == "cached" else "lanes"):
         yield f"{mode}: nothing is {repair!r}"
-    if words(dom, "bits") in ("", "-", "0"):
-        yield f"nothing comes from the WAN: {words(dom, 'bits')!r}"
+    if text_of(dom, "bits") in ("", "-", "0"):
+        yield f"nothing comes from the WAN: {text_of(dom, 'bits')!r}"
     if "<polyline" not in dom.partition('id="lost-chart"')[2].partition("</svg>")[0]:
         yield "a chart has no line"
 

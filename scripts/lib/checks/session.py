@@ -160,7 +160,7 @@ class Session:
         if not self.a.metrics().total("lr2_tunnel_refused_messages_total", reason="bad_tag"):
             raise RuntimeError("lr2_tunnel_refused_messages_total says nothing of the key")
         self._alert("Lr2TunnelKey", self.a, self.b)
-        if "another key" not in (said := page.words(self._page(self.a), "reasons")):
+        if "another key" not in (said := page.text_of(self._page(self.a), "reasons")):
             raise RuntimeError(f"the page says nothing of the key: {said!r}")
         self.b.write_key(self._key)
         self._ctl(self.b, "reload")
