@@ -146,12 +146,14 @@ def _cargo(words: list[str]) -> None:
             raise Wrong(f"{crate} has no target {target}")
     if words[1] == "run" and target in PROGRAMS:
         _program([target, *shlex.split(passed)], ROOT)
+    filters += [word for word in shlex.split(passed) if not word.startswith("-")]
     if words[1] == "test" and filters:
         source = Path(_packages()[crates[0]][target or crates[0].replace("-", "_")])
         # Of one file, or of a folder with modules.
         files = [source] if target and source.name != "main.rs" else [*source.parent.rglob("*.rs")]
         for name in filters:
-            if not any(re.search(rf"(fn|mod) \w*{name}", file.read_text()) for file in files):
+            module, _, test = name.rpartition("::")
+            if not any(re.search(rf"(fn|mod) \w*{test}", file.read_text()) for file in files if module in (file.stem, "")):
                 raise Wrong(f"no test of {crates[0]} is named {name}")
 
 

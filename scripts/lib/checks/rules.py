@@ -95,9 +95,10 @@ def _in_document(path: Path, text: str) -> Iterator[str]:
     """Everything that a document names must exist."""
     name = path.relative_to(ROOT)
     for crate, file, test in set(_TEST.findall(text)):
-        source = ROOT / crate / "tests" / f"{file}.rs"
-        if not source.exists() or f"fn {test}(" not in source.read_text():
-            yield f"{name}: there is no test {test} in {crate}/tests/{file}.rs"
+        folder = ROOT / crate / "tests"
+        sources = [source for source in (folder / "it" / f"{file}.rs", folder / f"{file}.rs") if source.exists()]
+        if not any(f"fn {test}(" in source.read_text() for source in sources):
+            yield f"{name}: there is no test {test} in {crate}/tests/it/{file}.rs or {crate}/tests/{file}.rs"
     for other in set(_PATH.findall(text)):
         if not (ROOT / other).exists():
             yield f"{name}: there is no file {other}"

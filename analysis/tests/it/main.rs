@@ -1,0 +1,6 @@
+//! The crate's tests from outside, in one program: each links the crate only once.
+
+mod any_bytes;
+mod captures;
+mod files;
+mod gobackn;

@@ -1,0 +1,99 @@
+//! The tunnel with repair of the LANs, on LANs that lose packets.
+
+use crate::support::{flow, scenario, with_flow_control};
+use common::time::{Span, Time};
+use link::LossModel;
+use rayon::prelude::*;
+use simulator::run::run_flows;
+use simulator::scenario::{LanRepair, LossIn, Scenario, Topology};
+use simulator::scheme::Scheme;
+use simulator::traffic::FlowSpec;
+
+/// Rounds whose messages the boxes learn the queue pairs from.
+const WARM_UP: u32 = 2;
+
+/// Two messages in each round, each `gap` after those before.
+fn rounds(count: u32, bytes: u64, gap: Span) -> Vec<FlowSpec> {
+    let message =
+        |round, host| FlowSpec { round, start: Time::ZERO + gap, ..flow(0, host, 4 + host, bytes) };
+    (0..count).flat_map(|round| [0, 1].map(|host| message(round, host))).collect()
+}
+
+/// The mean completion time in milliseconds of messages from round `from` on, with `gbn` and with the tunnel: without repair of
+/// the LANs, `auto`, `on`.
+fn mean_ms(scenario: &Scenario, flows: &[FlowSpec], from: u32) -> [f64; 4] {
+    let schemes = [
+        (Scheme::GBN, LanRepair::Off),
+        (Scheme::TUNNEL, LanRepair::Off),
+        (Scheme::TUNNEL, LanRepair::Auto),
+        (Scheme::TUNNEL, LanRepair::On),
+    ];
+    schemes.map(|(scheme, lan)| {
+        let mut scenario = scenario.clone();
+        scenario.gateway.lan = lan;
+        let of_seed = |seed| {
+            let result = run_flows(&scenario, scheme, seed, flows).expect("it can be set up");
+            let counted = result.flows.iter().filter(|flow| flow.spec.round >= from);
+            let times = counted.map(|flow| flow.fct().expect("every message ends").as_secs_f64());
+            let times: Vec<f64> = times.collect();
+            times.iter().sum::<f64>() / times.len() as f64
+        };
+        let seeds = 1..=4;
+        1e3 * seeds.into_par_iter().map(of_seed).sum::<f64>() / 4.0
+    })
+}
+
+fn lossy(loss_in: LossIn, loss: f64, delay_ms: u64, haul: LossModel) -> Scenario {
+    let mut scenario = with_flow_control(scenario(Topology::Dumbbell { hosts: 4 }));
+    (scenario.site.loss, scenario.site.loss_in) = (loss, loss_in);
+    scenario.long_haul.delay = Span::from_millis(delay_ms);
+    (scenario.long_haul.loss, scenario.long_haul.loss_back) = (haul, haul);
+    scenario
+}
+
+/// With repair of the LANs, messages are no later than without, nor than without gateways. Where the
+/// destination's LAN loses they take less than half the time.
+#[test]
+fn repair_of_the_lans_is_never_worse_than_none() {
+    let flows = rounds(8, 2 << 20, Span::ZERO);
+    let near = [LossIn::Source, LossIn::Destination, LossIn::Both];
+    for (delay_ms, haul, sites) in
+        [(1, LossModel::None, &near[..]), (5, LossModel::Bernoulli(1e-3), &near[..2])]
+    {
+        for &loss_in in sites {
+            let scenario = lossy(loss_in, 1e-3, delay_ms, haul);
+            let [gbn, off, _, on] = mean_ms(&scenario, &flows, WARM_UP);
+            let what =
+                format!("{delay_ms} ms, {loss_in:?}: gbn {gbn:.2}, off {off:.2}, on {on:.2} ms");
+            println!("{what}");
+            assert!(on < off && on < gbn, "{what}");
+            if loss_in == LossIn::Destination {
+                assert!(on < 0.5 * off, "{what}");
+            }
+        }
+    }
+}
+
+/// Where the LANs lose nothing, repair of the LANs costs next to nothing.
+#[test]
+fn repair_of_the_lans_costs_little_where_nothing_is_lost() {
+    let flows = rounds(8, 2 << 20, Span::ZERO);
+    let scenario = lossy(LossIn::Both, 0.0, 1, LossModel::Bernoulli(1e-3));
+    let [gbn, off, auto, on] = mean_ms(&scenario, &flows, WARM_UP);
+    println!("gbn {gbn:.2}, off {off:.2}, auto {auto:.2}, on {on:.2} ms");
+    assert!(on < 1.03 * off && auto < 1.03 * off && off < gbn);
+}
+
+/// `auto` looks at the packets of two hosts once the tunnel can no longer resend responses from before: some seconds
+/// behind the first NAK. From then on it is as `on`.
+#[test]
+fn auto_repairs_a_lan_that_goes_on_losing() {
+    let flows = rounds(90, 1 << 20, Span::from_millis(100));
+    let scenario = lossy(LossIn::Destination, 1e-3, 1, LossModel::None);
+    let [gbn, off, auto, on] = mean_ms(&scenario, &flows, 60);
+    println!("gbn {gbn:.2}, off {off:.2}, auto {auto:.2}, on {on:.2} ms");
+    assert!(auto < 1.1 * on && on < 0.7 * off && off < 1.1 * gbn);
+    // All messages: not worse before either.
+    let [gbn, off, auto, _] = mean_ms(&scenario, &flows, 0);
+    assert!(auto < off && auto < gbn, "{auto} {off} {gbn}");
+}

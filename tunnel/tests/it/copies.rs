@@ -1,0 +1,312 @@
+//! Copies of retransmissions on other lanes.
+
+use crate::support::ends::{FIRST, Out, SESSION, lane, ms, report};
+use crate::support::lanes::{Scenario, World, assert_all_in_order, scenario};
+use tunnel::message::{Echo, Report, Skip};
+use tunnel::spray::Policy;
+use tunnel::{Order, Sender, SenderConfig, Setting, WireNumber};
+
+/// R-TUN-34: where 5 % is lost, hardly a frame is lost twice in a row, and none is delivered twice.
+#[test]
+fn a_copy_spares_the_loss_of_a_retransmission() {
+    let again = [1, 2].map(|copies| {
+        let delays = vec![5_000; 4];
+        let mut world = World::new(Scenario {
+            delays,
+            loss: [0.05, 0.0],
+            frames: 40_000,
+            spray: Some(Policy::Earliest),
+            copies,
+            ..scenario(5)
+        });
+        let delivered = world.run();
+        assert_all_in_order(&world, &delivered);
+        world.sender.1.counts().resent_again
+    });
+    assert!(again[0] > 80 && again[1] * 8 < again[0], "{again:?}");
+}
+
+/// R-TUN-54: copies begin and end while frames are sent.
+#[test]
+fn copies_may_be_turned_on_and_off() {
+    let run = |copies, settings| {
+        let mut world = World::new(Scenario {
+            delays: vec![5_000; 4],
+            loss: [0.05, 0.0],
+            frames: 40_000,
+            spray: Some(Policy::Earliest),
+            copies,
+            settings,
+            ..scenario(5)
+        });
+        let delivered = world.run();
+        assert_all_in_order(&world, &delivered);
+        world.sender.1.counts().resent_again
+    };
+    let off = run(1, Vec::new());
+    let turned_off = run(2, vec![(39_000, Setting::ResendCopies(1))]);
+    let turned_on = run(1, vec![(39_000, Setting::ResendCopies(2))]);
+    assert!(turned_off > off / 2 && turned_on * 5 < off, "{off} {turned_off} {turned_on}");
+}
+
+fn sender() -> (SenderConfig, Sender<u32>, Out) {
+    let config = SenderConfig {
+        lanes: 2,
+        rtt: common::time::Span::from_millis(10),
+        cache_max: 99,
+        ports: 2,
+        spray: Policy::default(),
+        resend_copies: 2,
+    };
+    (config.clone(), Sender::new(&config, SESSION), Out::default())
+}
+
+/// Frame `FIRST` is lost on lane 0. Its retransmission there has the number `FIRST + 2`, its copy on lane 1 `FIRST`.
+fn lost_once() -> (SenderConfig, Sender<u32>, Out) {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    }
+    assert!(sender.on_report(ms(10), &report(FIRST + 2, &[(FIRST, 1)]), &mut out));
+    let shims: Vec<_> =
+        out.sent.iter().map(|(shim, _)| (shim.lane, shim.number.0, shim.original)).collect();
+    let id = Some((lane(0), WireNumber(FIRST)));
+    assert_eq!(shims[2..], [(lane(0), FIRST + 2, id), (lane(1), FIRST, id)]);
+    assert_eq!((sender.kept(), out.released.len()), (1, 1));
+    (config, sender, out)
+}
+
+fn of_lane_1(next: u32, missing: &[(u32, u32)]) -> Report {
+    Report { lane: lane(1), ..report(next, missing) }
+}
+
+/// R-TUN-34: one of the two that arrives is enough; a SKIP ends the wait for the other's number.
+#[test]
+fn one_of_two_transmissions_is_enough() {
+    let (_, mut sender, mut out) = lost_once();
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[]), &mut out));
+    assert_eq!((sender.kept(), out.released.len()), (0, 2), "the copy has arrived");
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+    assert_eq!(out.sent.len(), 4, "nothing is sent again");
+    assert_eq!(out.skips.last().map(|skip| skip.ranges[0].0.0), Some(FIRST + 2));
+
+    let (_, mut sender, mut out) = lost_once();
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (1, 4), "the other one is on its way");
+    assert_eq!(
+        out.skips.last().map(|skip| (skip.lane, skip.ranges[0].0.0)),
+        Some((lane(1), FIRST))
+    );
+    // A SKIP of the other one would hide its loss.
+    assert!(out.skips.iter().all(|skip| skip.lane == lane(1)), "{:?}", out.skips);
+    assert_eq!(sender.counts().skipped, 0);
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (0, 4));
+}
+
+/// R-TUN-34: a REPORT of a loss comes before that of an arrival elsewhere.
+#[test]
+fn a_lost_retransmission_is_left_to_its_copy() {
+    for is_lost in [false, true] {
+        let (_, mut sender, mut out) = lost_once();
+        assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+        assert_eq!((sender.kept(), out.sent.len()), (1, 4), "the copy is on its way");
+        let missing: &[_] = if is_lost { &[(FIRST, 1)] } else { &[] };
+        assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, missing), &mut out));
+        let expected = if is_lost { (1, 6) } else { (0, 4) };
+        assert_eq!((sender.kept(), out.sent.len()), expected);
+        assert!(sender.is_balanced());
+    }
+}
+
+/// R-TUN-12, R-TUN-34: frames were moved from a lane that failed before its copy was all that is left.
+#[test]
+fn a_lane_that_failed_is_no_place_for_a_lost_frame() {
+    let (_, mut sender, mut out) = lost_once();
+    sender.set_used(ms(15), lane(1), false, &mut out);
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (1, 5), "it is sent again");
+    assert_eq!(out.sent[4].0.lane, lane(0));
+}
+
+/// R-TUN-59: the numbers of a retransmission and of a copy on a lane that fails are skipped on the other one, and again with each
+/// PROBE: REPORTs that ask for them may not come for as long as the receiver waits.
+#[test]
+fn numbers_without_a_frame_on_a_lane_that_fails_are_skipped_on_another() {
+    for (failed, other, number) in [(0, 1, FIRST + 2), (1, 0, FIRST)] {
+        let (config, mut sender, mut out) = lost_once();
+        // Something comes from the other lane, or both would be suspect.
+        sender.on_frame(&config, ms(11), lane(other), Order::Free.into(), 9, &mut out);
+        sender.set_used(ms(15), lane(failed), false, &mut out);
+        let skip =
+            Skip { lane: lane(failed), ranges: [(WireNumber(number), 1)].into_iter().collect() };
+        assert_eq!((&out.skips, &out.skips_via), (&vec![skip.clone()], &vec![lane(other)]));
+        // The frame itself goes on: by the copy, or by what was sent on the other lane.
+        assert_eq!((sender.kept(), sender.counts().skipped), (2, 0));
+        assert_eq!(sender.counts().moved, u64::from(failed == 0), "a copy goes nowhere");
+        // While its link is down it is skipped once, however much is heard on the other lane.
+        let heard = Report { lane: lane(other), ..report(FIRST, &[]) };
+        assert!(sender.on_report(ms(15), &heard, &mut out));
+        assert_eq!(out.skips.len(), 1);
+        sender.set_used(ms(16), lane(failed), true, &mut out);
+        for count in 2..5 {
+            sender.on_timer(ms(20 * count), &mut out);
+            assert_eq!(out.skips.iter().filter(|it| **it == skip).count() as u64, count);
+        }
+        assert!(out.skips_via.iter().all(|via| *via == lane(other)));
+        assert!(sender.is_balanced());
+    }
+}
+
+/// R-TUN-29, R-TUN-30: the room of a port that can't be used is of no use.
+#[test]
+fn a_lane_that_is_down_is_not_chosen() {
+    for spray in [Policy::Earliest, Policy::Pinned, Policy::Oblivious, Policy::Reps, Policy::Strack]
+    {
+        let config = SenderConfig { spray, ..sender().0 };
+        let (mut sender, mut out) = (Sender::<u32>::new(&config, SESSION), Out::default());
+        sender.set_used(ms(0), lane(0), false, &mut out);
+        let room_on = |n: u8| move |it| (it == lane(n)).then_some(common::time::Span::ZERO);
+        for _ in 0..9 {
+            assert_eq!(sender.choose(ms(1), Order::Ordered(5), room_on(0)), None, "{spray:?}");
+            let chosen = sender.choose(ms(1), Order::Ordered(5), room_on(1));
+            assert_eq!(chosen, Some(lane(1)), "{spray:?}");
+        }
+    }
+}
+
+/// R-TUN-9, R-TUN-59: a lane that is good carries its SKIPs itself, with the REPORTs that ask for them.
+#[test]
+fn a_good_lane_has_its_numbers_skipped_on_no_other() {
+    let config = SenderConfig { resend_copies: 1, ..sender().0 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    sender.on_frame(&config, ms(0), lane(1), Order::Free.into(), 0, &mut out);
+    assert!(sender.on_report(ms(10), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 2, &[(FIRST + 1, 1)]), &mut out));
+    assert_eq!((out.skips.len(), &out.skips_via), (1, &vec![lane(1)]));
+    sender.on_frame(&config, ms(20), lane(1), Order::Free.into(), 1, &mut out);
+    sender.on_timer(ms(22), &mut out);
+    let of_it = out.probes.iter().filter(|probe| probe.lane == lane(1));
+    assert_eq!(of_it.count(), 2, "as it is idle, and to measure it");
+    assert_eq!((sender.counts().suspected, out.skips.len()), (0, 1));
+}
+
+/// R-TUN-59: of 700 retransmissions on a lane that fails, none of which is next to another one.
+#[test]
+fn all_numbers_without_a_frame_have_their_turn() {
+    const LOST: u32 = 700;
+    let config = SenderConfig { cache_max: 1 << 12, resend_copies: 1, ..sender().0 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    for n in 0..LOST {
+        let (now, number) = (10 * u64::from(n), FIRST + 2 * n);
+        sender.on_frame(&config, ms(now), lane(0), Order::Free.into(), n, &mut out);
+        let from = Some(WireNumber(number));
+        let lost = Report { from, ..report(number + 1, &[(number, 1)]) };
+        assert!(sender.on_report(ms(now + 9), &lost, &mut out));
+    }
+    let now = 10 * u64::from(LOST);
+    assert_eq!((sender.counts().resent, sender.kept()), (LOST.into(), LOST as usize));
+    sender.set_used(ms(now), lane(0), false, &mut out);
+    assert_eq!((sender.counts().moved, out.skips.len()), (LOST.into(), 8));
+    sender.set_used(ms(now), lane(0), true, &mut out);
+    sender.on_timer(ms(now + 20), &mut out);
+    assert_eq!(out.skips.len(), 16);
+    let mut skipped: Vec<u32> =
+        out.skips.iter().flat_map(|skip| &skip.ranges).map(|(start, _)| start.0).collect();
+    skipped.sort_unstable();
+    skipped.dedup();
+    let retransmissions: Vec<u32> = (0..LOST).map(|n| FIRST + 2 * n + 1).collect();
+    assert_eq!(skipped, retransmissions);
+}
+
+/// R-TUN-59: a frame on a suspect lane may be late only. Were its number skipped, its successors would overtake it.
+#[test]
+fn without_memory_a_frame_stays_on_its_suspect_lane() {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
+    }
+    out.is_out_of_memory = true;
+    sender.set_used(ms(5), lane(0), false, &mut out);
+    sender.set_used(ms(6), lane(0), true, &mut out);
+    sender.on_timer(ms(7), &mut out);
+    assert_eq!((sender.kept(), sender.counts().skipped), (2, 0));
+    assert!(out.skips.is_empty() && out.released.is_empty(), "{:?}", out.skips);
+    assert!(sender.on_report(ms(12), &report(FIRST + 1, &[]), &mut out));
+    assert_eq!((sender.kept(), out.released.len()), (1, 1), "it was late only");
+    assert!(sender.is_balanced());
+}
+
+/// R-TUN-13, R-TUN-59: nor is a frame skipped that was not kept, before a REPORT says that it is lost.
+#[test]
+fn a_frame_that_is_not_kept_stays_on_its_suspect_lane() {
+    let config = SenderConfig { cache_max: 0, ..sender().0 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
+    }
+    sender.set_used(ms(5), lane(0), false, &mut out);
+    assert_eq!((sender.counts().skipped, &out.skips), (0, &vec![]));
+    assert!(sender.on_report(ms(12), &report(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert_eq!((sender.counts().skipped, out.skips.len()), (1, 1), "now it is");
+}
+
+/// R-TUN-34
+#[test]
+fn if_both_are_lost_the_frame_is_sent_again() {
+    let (_, mut sender, mut out) = lost_once();
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (1, 6));
+    assert!(sender.is_balanced());
+}
+
+/// R-TUN-34, R-TUN-35: where the network has a queue, it may have lost the frame for want of room.
+#[test]
+fn a_path_with_a_queue_gets_no_copies() {
+    for is_queued in [false, true] {
+        let (config, mut sender, mut out) = sender();
+        for n in 0..2 {
+            sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+        }
+        let echo = |sent, arrived| Some(Echo { sent_at: ms(sent), arrived_at: ms(arrived) });
+        let first = Report { echo: echo(0, 5), ..report(FIRST, &[]) };
+        assert!(sender.on_report(ms(10), &first, &mut out));
+        let later = echo(1, if is_queued { 26 } else { 6 });
+        let lost = Report { echo: later, ..report(FIRST + 2, &[(FIRST, 1)]) };
+        assert!(sender.on_report(ms(31), &lost, &mut out));
+        assert_eq!(out.sent.len(), if is_queued { 3 } else { 4 });
+    }
+}
+
+/// R-TUN-29: the frames of a lane whose path can't be used find no good lane; the first one that is good again takes them.
+#[test]
+fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
+    }
+    // The frame of lane 0 moves to lane 1, and both wait there when it fails as well.
+    sender.on_timer(ms(2_998), &mut out);
+    sender.on_timer(ms(3_000), &mut out);
+    assert_eq!((sender.counts().suspected, out.sent.len()), (2, 3));
+    sender.set_used(ms(3_000), lane(1), false, &mut out);
+    assert_eq!(out.sent.len(), 3, "there is no good lane");
+    for n in 0..3 {
+        assert!(sender.on_report(ms(3_010 + n), &report(FIRST + 1, &[]), &mut out));
+    }
+    let moved: Vec<_> = out.sent.iter().skip(3).map(|(shim, frame)| (shim.lane, *frame)).collect();
+    assert_eq!(moved, [(lane(0), 1), (lane(0), 0)]);
+}
+
+/// R-TUN-34
+#[test]
+fn a_link_that_loses_little_gets_no_copies() {
+    let (config, mut sender, mut out) = sender();
+    let config = SenderConfig { cache_max: 1 << 16, ..config };
+    for n in 0..3_000 {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    }
+    assert!(sender.on_report(ms(10), &report(FIRST + 3_000, &[(FIRST, 1)]), &mut out));
+    assert_eq!(out.sent.len(), 3_001);
+}

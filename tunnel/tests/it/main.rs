@@ -1,0 +1,19 @@
+//! The crate's tests from outside, in one program: each links the crate only once.
+
+mod acks;
+mod blackout;
+mod bursts;
+mod copies;
+mod division;
+mod encapsulation;
+mod message;
+mod pacing;
+mod receiver;
+mod releases;
+mod retune;
+mod session;
+mod spray;
+mod support;
+mod tolerance;
+mod tunnel;
+mod world;
