@@ -8,7 +8,6 @@ mod lan_port;
 mod lan_repair;
 mod long_haul;
 mod never_worse;
-mod own_scheme;
 mod paper;
 mod peers;
 mod plan;

@@ -1,6 +1,8 @@
 //! The example of a scheme of one's own, as `docs/simulator.md` shows it.
+//!
+//! A program of its own: a scheme that is registered is known to all tests of a process.
 
-#[path = "../../examples/own_scheme.rs"]
+#[path = "../examples/own_scheme.rs"]
 #[allow(dead_code, reason = "`main` of the example")]
 mod example;
 
@@ -20,7 +22,7 @@ fn a_scheme_of_ones_own_takes_one_file() {
 
 #[test]
 fn the_manual_shows_the_example() {
-    let manual = include_str!("../../../docs/simulator.md");
-    let example = include_str!("../../examples/own_scheme.rs");
+    let manual = include_str!("../../docs/simulator.md");
+    let example = include_str!("../examples/own_scheme.rs");
     assert!(manual.contains(&format!("```rust\n{example}```\n")), "copy it into the manual");
 }
