@@ -43,7 +43,7 @@ pub use parameters::{
     all as parameters, is_settable, setting, setting_name, value as setting_value,
 };
 pub use port_pairs::{Beside, Pair, Pairs};
-pub(crate) use schema::WORKERS;
+pub(crate) use schema::{BURST_MAX, WORKERS};
 pub use settings::sizing::FRAME_OVERHEAD;
 pub use settings::{Problem, Report, word};
 pub use switch::{End, IpNet, Pools, QueuePair, Recovery, Role, Tuning};

@@ -39,7 +39,10 @@ const LANES_UDP: u8 = 8;
 pub(crate) const WORKERS: u16 = BUCKETS as u16;
 
 /// The sizes of bursts that the worker is compiled for.
-pub(super) const BURSTS: &[u32] = &[16, 32, 64];
+pub(super) const BURSTS: &[u32] = &[16, 32, BURST_MAX as u32];
+
+/// Most frames of a burst.
+pub(crate) const BURST_MAX: usize = 64;
 
 /// Reads everything; a wrong value is replaced by a stand-in and reported as a problem.
 pub(super) fn read(
