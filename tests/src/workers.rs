@@ -83,10 +83,10 @@ impl Workers {
         self.workers.iter_mut().flatten()
     }
 
-    /// The end of the tunnel `n`, if there is one.
-    pub fn tunnel(&self, n: usize) -> Option<&Tunnelled<HeapFrame>> {
+    /// The end of the tunnel `n`.
+    pub fn tunnel(&self, n: usize) -> &Tunnelled<HeapFrame> {
         let count = self.workers.len();
-        self.workers[n % count].get(n / count)?.as_tunnel()
+        self.workers[n % count][n / count].as_tunnel().expect("the box has tunnels")
     }
 
     /// A frame that arrives.
