@@ -292,7 +292,7 @@ impl Scenario {
 
     /// How flows are divided into tunnels.
     pub(crate) fn division(&self) -> Division {
-        let spread = if self.seed % 2 == 0 { Spread::Rss } else { Spread::Mixed };
+        let spread = if self.seed.is_multiple_of(2) { Spread::Rss } else { Spread::Mixed };
         let tunnels = self.workers[0].max(self.workers[1]);
         Division::new(tunnels as u8, spread).expect("a power of two")
     }

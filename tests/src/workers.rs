@@ -12,6 +12,7 @@ use common::wire::Spread;
 use datapath::{Datapath, Tunnelled};
 use switch::{Config, FlowName, FlowSummary, Recovery, Settings, Switch};
 use tunnel::encapsulation::Encapsulation;
+use tunnel::session::Refusal;
 use tunnel::{Division, Part, Port, Tuning, report_interval};
 
 use crate::out::Out;
@@ -183,11 +184,13 @@ impl Workers {
         self.paths().flat_map(Datapath::recorders)
     }
 
-    /// Checks each worker's books.
+    /// Checks each worker's books, and that each message has come to the tunnel that it names.
     pub fn check_books(&self) {
         self.paths().filter_map(Datapath::as_switch).for_each(check_books);
         for path in self.paths().filter_map(Datapath::as_tunnel) {
-            assert!(path.is_balanced(), "a tunnel's books: {:?}", path.tunnel().counts());
+            let counts = path.tunnel().counts();
+            assert!(path.is_balanced(), "a tunnel's books: {counts:?}");
+            assert_eq!(counts.refused(Refusal::Tunnels), 0, "a message came to another tunnel");
         }
     }
 }

@@ -260,6 +260,7 @@ impl World {
                 break;
             }
         }
+        self.check_sessions();
         for end in &self.ends {
             let stats = end.nic.totals();
             assert_eq!(stats.requester.beyond_sent, 0, "an ACK of what was never sent");

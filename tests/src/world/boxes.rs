@@ -2,10 +2,12 @@
 
 use common::frame::{Frame, Side};
 use common::heap::HeapFrame;
-use tunnel::Port;
+use tunnel::{Dropped, Port};
 
 use super::{TO_NIC, WAN_OUT, World};
+use crate::end::{End, FIRST_BOOT};
 use crate::out::Out;
+use crate::tunnel::Tunnelling;
 
 impl World {
     pub(super) fn through_switch(&mut self, me: usize, at: (Side, Port), mut frame: HeapFrame) {
@@ -49,8 +51,7 @@ impl World {
         let Some(order) = &mut self.order else { return };
         let Some(fault) = order.leaves(me, frame) else { return };
         // Damage of a shim is damage of the order.
-        let long_haul = self.ends.iter().flat_map(|end| &end.links[WAN_OUT..]);
-        let is_damaged = long_haul.map(|link| link.fate.corrupted).sum::<u64>() > 0;
+        let is_damaged = is_damaged(&self.ends);
         let boxes = self.ends.each_ref().map(|end| end.switch.as_ref());
         let [Some(a), Some(b)] = boxes else { return };
         let boxes = if me == 0 { [b, a] } else { [a, b] };
@@ -60,4 +61,27 @@ impl World {
             self.now
         );
     }
+
+    /// Of tunnels with one session in the whole run, no frame has come to an end of another one.
+    pub(super) fn check_sessions(&self) {
+        let boxes = self.ends.each_ref().map(|end| end.switch.as_ref());
+        let [Some(a), Some(b)] = boxes else { return };
+        let is_first = self.ends.iter().all(|end| end.boot == FIRST_BOOT);
+        if self.scenario.tunnel == Tunnelling::No || !is_first || is_damaged(&self.ends) {
+            return;
+        }
+        for n in 0..usize::from(self.scenario.division().tunnels()) {
+            let counts = [a, b].map(|workers| workers.tunnel(n).tunnel().counts());
+            if counts.iter().all(|counts| counts.changes == 1) {
+                let strange = counts.map(|counts| counts.dropped(Dropped::Session));
+                assert_eq!(strange, [0; 2], "frames of other sessions at tunnel {n}");
+            }
+        }
+    }
+}
+
+/// Whether the long haul has damaged a frame.
+fn is_damaged(ends: &[End; 2]) -> bool {
+    let long_haul = ends.iter().flat_map(|end| &end.links[WAN_OUT..]);
+    long_haul.map(|link| link.fate.corrupted).sum::<u64>() > 0
 }
