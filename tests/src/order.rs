@@ -1,7 +1,8 @@
 //! The order of frames between the LANs of two boxes with a tunnel: none overtakes another one of its flow, and none comes
 //! twice, but where the tunnel counts that it gave something up, or had no session. R-TUN-4, R-TUN-5, R-TUN-44
 //!
-//! A frame has a number from LAN to LAN: in its source MAC address, at which nobody looks and which no ICRC covers.
+//! A frame has a number from LAN to LAN: in its source MAC address, which no ICRC covers, and at which neither the tunnel nor a
+//! NIC looks. The LAN repair keeps the headers of flows, resends packets and puts them in order: it is not checked here.
 
 use std::collections::HashMap;
 
