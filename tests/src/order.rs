@@ -2,7 +2,7 @@
 //! twice, but where the tunnel counts that it gave something up, or had no session. R-TUN-4, R-TUN-5, R-TUN-44
 //!
 //! A frame has a number from LAN to LAN: in its source MAC address, which no ICRC covers, and at which neither the tunnel nor a
-//! NIC looks. The LAN repair keeps the headers of flows, resends packets and puts them in order: it is not checked here.
+//! NIC looks. The LAN repair sends its NAKs to that address, resends packets and puts them in order: it is not checked here.
 
 use std::collections::HashMap;
 
