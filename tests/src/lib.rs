@@ -13,6 +13,7 @@ mod end;
 mod fates;
 mod link;
 mod lives;
+mod order;
 mod out;
 mod scenario;
 mod script;

@@ -66,11 +66,10 @@ impl World {
 
     /// A switch is killed and started again: its frames and its state are gone.
     pub(crate) fn restart(&mut self, me: usize) {
-        self.ends[me].boot = self.ends[me].boot.next();
+        let boot = self.ends[me].boot.next();
         if self.trace {
             println!("{:?} switch {me} starts again", self.now);
         }
-        let end = &mut self.ends[me];
-        end.switch = self.scenario.switch(me, end.boot, Keys::unkeyed_lab());
+        self.start(me, boot, Keys::unkeyed_lab());
     }
 }

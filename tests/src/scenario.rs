@@ -5,15 +5,18 @@ use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
 use common::verdict::Tolerance;
+use common::wire::Spread;
 use rand::{Rng, RngExt};
 use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak, WIRE_OVERHEAD};
 use switch::{Config, Recovery, Tuning};
+use tunnel::{Division, Part};
 
+use crate::end::FIRST_BOOT;
 use crate::link::Impairment;
 use crate::sweep::number;
-use crate::tunnel::{RECORDS, Tunnelling, tunnel_box};
+use crate::tunnel::{RECORDS, Tunnelling, tunnel_end};
 use crate::underlay::Underlay;
-use crate::workers::Workers;
+use crate::workers::{Workers, node_of_worker};
 use crate::world::{Outcome, World};
 
 /// Bytes of a data packet besides its payload: Ethernet, IPv4, UDP, BTH, ICRC.
@@ -48,7 +51,8 @@ pub struct Scenario {
     pub qps: u32,
     /// Pairs of addresses that they belong to in turn.
     pub hosts: u8,
-    /// Workers of the two switches.
+    /// Workers of the two boxes, powers of two. With a tunnel, there are as many tunnels as the box with more has workers, and
+    /// a box that starts again has the other one's number.
     pub workers: [u32; 2],
     /// All start at PSN 0, as those of NCCL do.
     pub zero_psn: bool,
@@ -270,13 +274,27 @@ impl Scenario {
             },
             ..Config::lab(self.recovery?, me as u32 + 1, boot)
         };
-        let rtt = (self.wan_delay * 2).max(Span::from_micros(200));
-        let lan = match self.tunnel {
-            Tunnelling::No => return Some(Workers::new(self.workers[me], &config)),
+        let which = match self.tunnel {
+            Tunnelling::No => return Some(Workers::switches(self.workers[me], &config)),
             Tunnelling::Alone => None,
-            Tunnelling::WithLanRepair(which) => Some((config, which)),
+            Tunnelling::WithLanRepair(which) => Some(which),
         };
-        Some(Workers::Tunnel(tunnel_box(me, boot, keys, (&self.underlay, rtt), lan)))
+        let rtt = (self.wan_delay * 2).max(Span::from_micros(200));
+        let end = |part: Part| {
+            let node = node_of_worker(&config, part.index().into());
+            let lan = which.map(|which| (Config { node, ..config.clone() }, which));
+            tunnel_end((me, part), boot, keys.clone(), (&self.underlay, rtt), lan)
+        };
+        let count = self.workers[if boot == FIRST_BOOT { me } else { 1 - me }];
+        let wan = self.underlay.encapsulations(me, Part::WHOLE);
+        Some(Workers::tunnels(count, (self.division(), wan), end))
+    }
+
+    /// How flows are divided into tunnels.
+    pub(crate) fn division(&self) -> Division {
+        let spread = if self.seed.is_multiple_of(2) { Spread::Rss } else { Spread::Mixed };
+        let tunnels = self.workers[0].max(self.workers[1]);
+        Division::new(tunnels as u8, spread).expect("a power of two")
     }
 
     /// Any path, load and mode, with everything that networks may do: loss at

@@ -1,4 +1,4 @@
-//! A box with the tunnel, alone or with repair of the LANs beside it.
+//! An end of a tunnel, alone or with repair of the LANs beside it.
 
 use common::control::{BootId, Keys, NodeId};
 use common::heap::HeapFrame;
@@ -28,21 +28,22 @@ pub enum Tunnelling {
     WithLanRepair(Which),
 }
 
-/// Box `me` over this network, whose round trip is `rtt`, and the LAN repair of `lan`, if there is one.
-pub(crate) fn tunnel_box(
-    me: usize,
+/// The end at box `me` of the tunnel `part` over this network, whose round trip is `rtt`, and the LAN repair of `lan`, if
+/// there is one.
+pub(crate) fn tunnel_end(
+    (me, part): (usize, Part),
     boot: BootId,
     keys: Keys,
     (underlay, rtt): (&Underlay, Span),
     lan: Option<(switch::Config, Which)>,
 ) -> Datapath<HeapFrame> {
     let (lanes, ports) = (underlay.lanes, underlay.ports());
-    let encapsulations: Vec<_> = (0..ports).map(|port| underlay.encapsulation(me, port)).collect();
+    let encapsulations = underlay.encapsulations(me, part);
     let mut session = SessionConfig {
         node: NodeId(me as u32 + 1),
         boot,
-        random: boot.0 << 1 | me as u64,
-        part: Part::WHOLE,
+        random: (boot.0 << 1 | me as u64) ^ u64::from(part.index()) << 48,
+        part,
         lanes,
         ports,
         frame_max: FRAME_MAX,

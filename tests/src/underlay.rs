@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use common::time::Span;
 use rand::{Rng, RngExt};
+use tunnel::Part;
 use tunnel::encapsulation::{
-    DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig,
+    DEFAULT_ETHERTYPE, DEFAULT_PORT, Encapsulation, Udp, UdpConfig, source_ports,
 };
 use tunnel::session::{EndPoint, SessionConfig};
 
@@ -83,16 +84,21 @@ impl Underlay {
         if self.second.is_some() { 2 } else { 1 }
     }
 
-    /// The headers at port `port` of box `me`.
-    pub(crate) fn encapsulation(&self, me: usize, port: u8) -> Encapsulation {
+    /// The headers of the tunnel `part` at each port of box `me`.
+    pub(crate) fn encapsulations(&self, me: usize, part: Part) -> Vec<Encapsulation> {
+        (0..self.ports()).map(|port| self.encapsulation(me, port, part)).collect()
+    }
+
+    fn encapsulation(&self, me: usize, port: u8, part: Part) -> Encapsulation {
         let mac = |of: usize| [2, 0, 0, 0, 9 + port, of as u8];
         let udp = |address: [core::net::IpAddr; 2]| {
+            let [here, there] = [address[me], address[1 - me]];
             let mut udp = Encapsulation::Udp(Udp::new(&UdpConfig {
                 mac: mac(me),
-                address: address[me],
-                peer: address[1 - me],
+                address: here,
+                peer: there,
                 port: DEFAULT_PORT,
-                source_ports: (DEFAULT_SOURCE_PORT..).take(self.lanes.into()).collect(),
+                source_ports: source_ports(part, here, there, DEFAULT_PORT, self.lanes),
                 dscp: None,
             }));
             udp.set_next_hop(Some(mac(1 - me)));
@@ -110,12 +116,14 @@ impl Underlay {
     }
 }
 
-/// The random bits of box `me` with which its first session has numbers that [wrap soon](Underlay::wraps).
+/// The random bits of box `me` with which its first session has numbers that [wrap soon](Underlay::wraps). Those of
+/// several tunnels differ in the low bits that say which one it is.
 pub(crate) fn wrapping_bits(me: usize, config: &SessionConfig) -> u64 {
     static BITS: OnceLock<[u64; 2]> = OnceLock::new();
     BITS.get_or_init(|| {
         let wraps = |random: &u64| {
-            let end = EndPoint::new(&SessionConfig { random: *random, ..*config });
+            let part = Part::WHOLE;
+            let end = EndPoint::new(&SessionConfig { random: *random, part, ..*config });
             end.own().first().get() > u64::from(u32::MAX - BEFORE_WRAP)
         };
         let mut found = (0..).filter(wraps);

@@ -1,5 +1,5 @@
-//! The inside of one box: switches, one per worker, each with its part of the flows; or a tunnel, with or
-//! without repair of the LANs.
+//! The inside of one box: workers, each with its part of the flows. A worker has a switch, or its tunnels with or
+//! without repair of the LANs, as in the gateway.
 
 use arrayvec::ArrayVec;
 use common::control::NodeId;
@@ -11,7 +11,9 @@ use common::time::Time;
 use common::wire::Spread;
 use datapath::{Datapath, Tunnelled};
 use switch::{Config, FlowName, FlowSummary, Recovery, Settings, Switch};
-use tunnel::{Port, Tuning, report_interval};
+use tunnel::encapsulation::Encapsulation;
+use tunnel::session::Refusal;
+use tunnel::{Division, Part, Port, Tuning, report_interval};
 
 use crate::out::Out;
 use crate::trace::check_books;
@@ -19,92 +21,118 @@ use crate::trace::check_books;
 /// Timers run per step and worker.
 const TIMER_BUDGET: usize = 64;
 
+/// How flows are divided into parts. Part `n` belongs to worker `n` modulo their number.
+enum Owners {
+    /// Each bucket of pairs of hosts is a part.
+    Pairs(Spread),
+    /// Each tunnel is a part; the WAN ports have these encapsulations. R-TUN-42
+    Tunnels(Division, Vec<Encapsulation>),
+}
+
+impl Owners {
+    /// The part of a frame that arrived at a port; `None`: any worker can take it.
+    fn part(&self, (side, port): (Side, Port), frame: &[u8]) -> Option<usize> {
+        match (self, side) {
+            (Self::Pairs(spread), _) => Some(spread.bucket(frame)),
+            (Self::Tunnels(division, _), Side::Lan) => Some(division.of_frame(frame).into()),
+            (Self::Tunnels(division, wan), Side::Wan) => {
+                wan[usize::from(port.get())].tunnel_of(*division, frame).map(usize::from)
+            }
+        }
+    }
+}
+
 /// A box.
-pub(crate) enum Workers {
-    Switches(Vec<Switch<HeapFrame>>),
-    Tunnel(Datapath<HeapFrame>),
+pub(crate) struct Workers {
+    owners: Owners,
+    /// Each worker has one switch, or its tunnels in ascending order.
+    workers: Vec<Vec<Datapath<HeapFrame>>>,
+    /// The worker that receives the next frame: a NIC that spreads badly gives each frame to another one.
+    next: usize,
+}
+
+/// The node id of a switch of worker or tunnel `n`: each is a node of its own.
+pub(crate) const fn node_of_worker(config: &Config, n: u32) -> NodeId {
+    NodeId(config.node.0 + 100 * n)
 }
 
 impl Workers {
-    /// A box with so many workers, at least one. Each is a node of its own.
-    pub fn new(count: u32, config: &Config) -> Self {
-        let node = |n| NodeId(config.node.0 + 100 * n);
-        let switch = |n| Switch::new(Config { node: node(n), ..config.clone() });
-        Self::Switches((0..count).map(switch).collect())
+    /// A box with so many workers, at least one, each with a switch.
+    pub fn switches(count: u32, config: &Config) -> Self {
+        let config = |n| Config { node: node_of_worker(config, n), ..config.clone() };
+        let workers = (0..count).map(|n| vec![Datapath::switch(config(n))]).collect();
+        Self { owners: Owners::Pairs(Spread::Mixed), workers, next: 0 }
     }
 
-    fn switches(&self) -> &[Switch<HeapFrame>] {
-        match self {
-            Self::Switches(all) => all,
-            Self::Tunnel(_) => &[],
-        }
+    /// A box with so many workers, at least one, that share the tunnels of `division`, on WAN ports with the encapsulations `wan`.
+    pub fn tunnels(
+        count: u32,
+        (division, wan): (Division, Vec<Encapsulation>),
+        end: impl Fn(Part) -> Datapath<HeapFrame>,
+    ) -> Self {
+        let count = count as usize;
+        let of_worker = |n| division.parts().skip(n).step_by(count).map(&end).collect();
+        let workers = (0..count).map(of_worker).collect();
+        Self { owners: Owners::Tunnels(division, wan), workers, next: 0 }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &Datapath<HeapFrame>> {
+        self.workers.iter().flatten()
+    }
+
+    fn paths_mut(&mut self) -> impl Iterator<Item = &mut Datapath<HeapFrame>> {
+        self.workers.iter_mut().flatten()
+    }
+
+    /// The end of the tunnel `n`.
+    pub fn tunnel(&self, n: usize) -> &Tunnelled<HeapFrame> {
+        let count = self.workers.len();
+        self.workers[n % count][n / count].as_tunnel().expect("the box has tunnels")
     }
 
     /// A frame that arrives.
-    pub fn receive(
-        &mut self,
-        (side, port): (Side, Port),
-        frame: HeapFrame,
-        now: Time,
-        out: &mut Out,
-    ) {
-        match self {
-            Self::Switches(all) => {
-                let worker = Spread::Mixed.bucket(frame.bytes()) % all.len();
-                let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-                all[worker].burst(side, &mut burst, now, &mut HeapPool, out);
-            }
-            Self::Tunnel(tunnel) => {
-                let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-                tunnel.burst((side, port), &mut burst, now, &mut HeapPool, out);
-            }
-        }
+    pub fn receive(&mut self, at: (Side, Port), frame: HeapFrame, now: Time, out: &mut Out) {
+        let count = self.workers.len();
+        let receiver = self.next;
+        self.next = (receiver + 1) % count;
+        // The worker that receives it hands it on.
+        let part = self.owners.part(at, frame.bytes());
+        let worker = part.map_or(receiver, |part| part % count);
+        let place = match self.owners {
+            Owners::Pairs(_) => 0,
+            Owners::Tunnels(..) => part.map_or(0, |part| part / count),
+        };
+        let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
+        self.workers[worker][place].burst(at, &mut burst, now, &mut HeapPool, out);
     }
 
     /// The flows that it knows.
     pub fn flows(&self, now: Time) -> Vec<FlowName> {
-        let path = match self {
-            Self::Switches(_) => None,
-            Self::Tunnel(path) => path.as_switch(),
-        };
         let each = |switch: &Switch<HeapFrame>| {
             let flows = (0..switch.flows_end()).filter_map(|n| switch.flow(n, now));
             flows.map(|flow: FlowSummary| flow.name()).collect::<Vec<_>>()
         };
-        self.switches().iter().chain(path).flat_map(each).collect()
+        self.paths().filter_map(Datapath::as_switch).flat_map(each).collect()
     }
 
     /// Protects a flow, or leaves it to the RNICs.
     pub fn set_protection(&mut self, flow: &FlowName, is_on: bool, now: Time, out: &mut Out) {
-        match self {
-            Self::Switches(all) => {
-                for switch in all {
-                    if is_on {
-                        switch.protect(flow);
-                    } else {
-                        switch.unprotect(flow, now, &mut HeapPool, out);
-                    }
-                }
-            }
-            Self::Tunnel(tunnel) => {
-                tunnel.set_protection(flow, is_on, now, &mut HeapPool, out);
-            }
+        for path in self.paths_mut() {
+            path.set_protection(flow, is_on, now, &mut HeapPool, out);
         }
     }
 
     /// Works by other settings.
     pub fn set_settings(&mut self, now: Time, change: impl Fn(&mut Settings)) {
-        match self {
-            Self::Switches(all) => {
-                for switch in all {
+        for path in self.paths_mut() {
+            match path {
+                Datapath::Switch(switch) => {
                     let mut settings = switch.settings();
                     change(&mut settings);
                     switch.set_settings(&settings);
                 }
-            }
-            Self::Tunnel(path) => {
-                if let Some(tunnel) = path.as_tunnel() {
-                    let settings = changed(tunnel, change);
+                Datapath::Tunnel(tunnel) => {
+                    let settings = changed(tunnel, &change);
                     path.set_settings(&settings, now);
                 }
             }
@@ -113,92 +141,56 @@ impl Workers {
 
     /// Tasks of every few milliseconds. Returns whether it is still taking over other settings.
     pub fn housekeeping(&mut self, now: Time, out: &mut Out) -> bool {
-        match self {
-            Self::Switches(all) => {
-                for switch in &mut *all {
-                    switch.housekeeping(now, &mut HeapPool, out);
-                }
-                all.iter().any(Switch::is_retuning)
-            }
-            Self::Tunnel(path) => {
-                path.housekeeping(now, &mut HeapPool, out);
-                path.as_tunnel().is_some_and(Tunnelled::is_retuning)
-            }
+        for path in self.paths_mut() {
+            path.housekeeping(now, &mut HeapPool, out);
         }
+        self.paths().any(|path| match path {
+            Datapath::Switch(switch) => switch.is_retuning(),
+            Datapath::Tunnel(tunnel) => tunnel.is_retuning(),
+        })
     }
 
     /// All workers drain.
     pub fn drain(&mut self, now: Time, out: &mut Out) {
-        match self {
-            Self::Switches(all) => {
-                for switch in all {
-                    switch.drain(now, &mut HeapPool, out);
-                }
-            }
-            Self::Tunnel(tunnel) => tunnel.drain(now, &mut HeapPool, out),
+        for path in self.paths_mut() {
+            path.drain(now, &mut HeapPool, out);
         }
     }
 
     /// Runs the timers that are due.
     pub fn timers(&mut self, now: Time, out: &mut Out) {
-        match self {
-            Self::Switches(all) => {
-                for switch in all {
-                    switch.timers(now, TIMER_BUDGET, &mut HeapPool, out);
-                }
-            }
-            Self::Tunnel(tunnel) => {
-                tunnel.timers(now, TIMER_BUDGET, &mut HeapPool, out);
-            }
+        for path in self.paths_mut() {
+            path.timers(now, TIMER_BUDGET, &mut HeapPool, out);
         }
     }
 
     /// When something is due next.
     pub fn next_deadline(&self) -> Time {
-        match self {
-            Self::Switches(all) => {
-                all.iter().map(Switch::next_deadline).min().unwrap_or(Time::NEVER)
-            }
-            Self::Tunnel(tunnel) => tunnel.next_deadline(),
-        }
+        self.paths().map(Datapath::next_deadline).min().unwrap_or(Time::NEVER)
     }
 
     /// Frames held.
     pub fn held(&self) -> u64 {
-        match self {
-            Self::Switches(all) => all.iter().map(Switch::held).sum(),
-            Self::Tunnel(tunnel) => tunnel.held(),
-        }
+        self.paths().map(Datapath::held).sum()
     }
 
     /// Counters of each switch.
     pub fn counters(&self) -> impl Iterator<Item = &Counters> {
-        let path = match self {
-            Self::Switches(_) => None,
-            Self::Tunnel(path) => path.as_switch(),
-        };
-        self.switches().iter().chain(path).map(Switch::counters)
+        self.paths().filter_map(Datapath::as_switch).map(Switch::counters)
     }
 
     /// The flight recorders.
     pub fn recorders(&self) -> impl Iterator<Item = &Recorder> {
-        let path = match self {
-            Self::Switches(_) => None,
-            Self::Tunnel(path) => Some(path),
-        };
-        let of_path = path.into_iter().flat_map(Datapath::recorders);
-        self.switches().iter().map(Switch::recorder).chain(of_path)
+        self.paths().flat_map(Datapath::recorders)
     }
 
-    /// Checks each worker's books.
+    /// Checks each worker's books, and that each message has come to the tunnel that it names.
     pub fn check_books(&self) {
-        match self {
-            Self::Switches(all) => all.iter().for_each(check_books),
-            Self::Tunnel(path) => {
-                path.as_switch().into_iter().for_each(check_books);
-                let tunnel = path.as_tunnel().expect("it is one");
-                assert!(tunnel.is_balanced(), "a tunnel's books: {:?}", tunnel.tunnel().counts());
-            }
+        self.paths().filter_map(Datapath::as_switch).for_each(check_books);
+        for path in self.paths().filter_map(Datapath::as_tunnel) {
+            let counts = path.tunnel().counts();
+            assert!(path.is_balanced(), "a tunnel's books: {counts:?}");
+            assert_eq!(counts.refused(Refusal::Tunnels), 0, "a message came to another tunnel");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The event loop.
 
+mod boxes;
 mod faults;
 mod operator;
 mod view;
@@ -17,7 +18,7 @@ use rnic::{ATOMIC_LEN, ImpliedNak, Status, WorkKind, WorkRequest};
 use tunnel::Port;
 
 use crate::end::End;
-use crate::out::Out;
+use crate::order::InOrder;
 use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
 use crate::trace::{describe, nonzero};
@@ -103,6 +104,8 @@ pub struct World {
     script: Script,
     /// Messages that don't arrive.
     silenced: Option<Silenced>,
+    /// Whether a tunnel keeps the order of flows.
+    order: Option<InOrder>,
 }
 
 impl World {
@@ -124,7 +127,9 @@ impl World {
         let mut operations: Vec<_> =
             operations.map(|(at, me, seed)| (START + *at, *me, *seed)).collect();
         operations.sort_unstable_by(|a, b| b.cmp(a));
+        let is_checked = scenario.recovery.is_some() && scenario.tunnel == Tunnelling::Alone;
         let mut world = Self {
+            order: is_checked.then(|| InOrder::new(scenario.division())),
             lives_left: scenario.lives.saturating_sub(1),
             psns,
             incarnation: START,
@@ -255,6 +260,7 @@ impl World {
                 break;
             }
         }
+        self.check_sessions();
         for end in &self.ends {
             let stats = end.nic.totals();
             assert_eq!(stats.requester.beyond_sent, 0, "an ACK of what was never sent");
@@ -410,35 +416,6 @@ impl World {
                 }
                 self.ends[me].failed += 1;
             }
-        }
-    }
-
-    fn through_switch(&mut self, me: usize, at: (Side, Port), frame: HeapFrame) {
-        let now = self.now;
-        let Some(switch) = &mut self.ends[me].switch else {
-            let next = if at.0 == Side::Lan { WAN_OUT } else { TO_NIC };
-            return self.send(me, next, frame.bytes().to_vec());
-        };
-        let mut out = Out::default();
-        switch.receive(at, frame, now, &mut out);
-        self.emit(me, out);
-    }
-
-    fn serve_timers(&mut self, me: usize) {
-        let now = self.now;
-        let Some(switch) = &mut self.ends[me].switch else { return };
-        let mut out = Out::default();
-        switch.timers(now, &mut out);
-        self.emit(me, out);
-    }
-
-    /// Puts a switch's transmissions on the wire, and checks its frame counts.
-    fn emit(&mut self, me: usize, out: Out) {
-        for (link, frame) in out.into_frames() {
-            self.send(me, link, frame.bytes().to_vec());
-        }
-        if let Some(switch) = &self.ends[me].switch {
-            switch.check_books();
         }
     }
 

@@ -68,8 +68,11 @@ impl World {
         self.start(me, boot, Keys::from_secret(b"a key that the other box lacks"));
     }
 
-    fn start(&mut self, me: usize, boot: BootId, keys: Keys) {
+    pub(crate) fn start(&mut self, me: usize, boot: BootId, keys: Keys) {
         self.ends[me].boot = boot;
         self.ends[me].switch = self.scenario.switch(me, boot, keys);
+        if let Some(order) = &mut self.order {
+            order.box_starts(self.now);
+        }
     }
 }

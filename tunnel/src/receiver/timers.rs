@@ -49,7 +49,7 @@ impl<F> Receiver<F> {
             // `give_up` was made shorter: paced frames that have waited for longer are delivered now. R-TUN-60
             self.deliver_all(now, out);
         }
-        // Only a frame that names an impossible predecessor waits longer than a gap is old.
+        // No gap is as old where a lane has been silent since before the predecessor, or where that is impossible.
         while let Some((since, before)) = self.waiting.oldest() {
             if now < since + config.give_up {
                 break;

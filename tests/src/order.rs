@@ -1,0 +1,196 @@
+//! The order of frames between the LANs of two boxes with a tunnel: none overtakes another one of its flow, and none comes
+//! twice, but where the tunnel counts that it gave something up, or had no session. R-TUN-4, R-TUN-5, R-TUN-44
+//!
+//! A frame has a number from LAN to LAN: in its source MAC address, which no ICRC covers, and at which neither the tunnel nor a
+//! NIC looks. The LAN repair sends its NAKs to that address, resends packets and puts them in order: it is not checked here.
+
+use std::collections::HashMap;
+
+use common::frame::Frame;
+use common::heap::HeapFrame;
+use common::time::{Span, Time};
+use common::wire::{Addr, Qpn, Response, Verdict, icrc_ok, parse};
+use tunnel::Division;
+
+use crate::workers::Workers;
+
+/// The source MAC address.
+const MAC: core::ops::Range<usize> = 6..12;
+/// What it begins with in a frame with a number: no NIC has such an address.
+const MARK: u8 = 0x06;
+/// The counts of the tunnels are noted so often, while frames enter.
+const NOTED_EVERY: Span = Span::from_micros(200);
+
+/// What has an order: requests, or responses, to a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Flow {
+    from: usize,
+    hosts: (Addr, Addr),
+    qpn: Qpn,
+    is_response: bool,
+}
+
+/// A frame that has entered a box from its LAN.
+#[derive(Clone, Copy, Debug)]
+struct Entered {
+    flow: Flow,
+    /// A positive ACK, which may overtake others. R-TUN-24
+    is_ack: bool,
+    tunnel: usize,
+    at: Time,
+    mac: [u8; 6],
+    has_left: bool,
+}
+
+/// The newest frames of a flow that have left.
+#[derive(Clone, Copy, Default)]
+struct Newest {
+    any: Option<usize>,
+    /// No ACK.
+    other: Option<usize>,
+}
+
+/// A frame that came behind a later one, or twice.
+pub(crate) struct Fault {
+    frame: Entered,
+    number: usize,
+    /// The later one.
+    behind: Option<usize>,
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { frame: Entered { flow, at, tunnel, .. }, number, behind } = self;
+        match behind {
+            Some(later) => write!(f, "frame {number} came behind frame {later}")?,
+            None => write!(f, "frame {number} came twice")?,
+        }
+        write!(f, ", tunnel {tunnel}, entered at {at:?}, {flow:?}")
+    }
+}
+
+/// What the ends of a tunnel have counted of events after which frames of one direction may be out of order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Disorder {
+    /// Sessions that began or ended, frames without a number, and those that were given up.
+    events: u64,
+    /// Frames that came before their predecessors: these did not come in time, and nobody knew that they were missing.
+    unordered: u64,
+}
+
+/// What each tunnel has counted by some time, by the box that frames come from.
+struct Noted {
+    at: Time,
+    counts: Vec<[Disorder; 2]>,
+}
+
+/// The frames of a run.
+pub(crate) struct InOrder {
+    division: Division,
+    /// By number.
+    entered: Vec<Entered>,
+    newest: HashMap<Flow, Newest>,
+    noted: Vec<Noted>,
+    /// When a box was started last: it counts from 0 again.
+    started: Time,
+}
+
+impl Disorder {
+    /// That of a tunnel, for frames from the first box to the second one.
+    fn of([from, to]: [&Workers; 2], tunnel: usize) -> Self {
+        let [from, to] = [from, to].map(|workers| workers.tunnel(tunnel).tunnel());
+        let (sent, received) = (from.sent(), to.received());
+        let (here, there) = (from.counts(), to.counts());
+        let sessions = here.changes + there.changes;
+        let plain = here.plain_to_wan + there.plain_to_lan + there.unsequenced;
+        let given_up = sent.skipped + received.skipped + received.given_up + received.late;
+        Self { events: sessions + plain + given_up, unordered: received.unordered }
+    }
+}
+
+impl InOrder {
+    /// Nothing has entered boxes with these tunnels.
+    pub fn new(division: Division) -> Self {
+        Self {
+            division,
+            entered: Vec::new(),
+            newest: HashMap::new(),
+            noted: Vec::new(),
+            started: Time::ZERO,
+        }
+    }
+
+    /// A box starts again.
+    pub fn box_starts(&mut self, now: Time) {
+        self.started = now;
+    }
+
+    /// A frame enters box `me`, the first one of `boxes`, from its LAN. If it has a place in a flow, it gets a number.
+    pub fn enters(
+        &mut self,
+        (me, now): (usize, Time),
+        frame: &mut HeapFrame,
+        boxes: [&Workers; 2],
+    ) {
+        let bytes = frame.bytes();
+        let Some(roce) = parse(bytes).ok().filter(|roce| icrc_ok(bytes, roce)) else { return };
+        let flow = Flow {
+            from: me,
+            hosts: (roce.src, roce.dst),
+            qpn: roce.dest_qpn,
+            is_response: roce.kind().is_response(),
+        };
+        let verdict = Response::of(&roce, bytes).map(|response| response.verdict);
+        let is_ack = verdict == Some(Verdict::Acknowledged);
+        let tunnel = self.division.of_frame(bytes).into();
+        let number = self.entered.len() as u64;
+        let mac = bytes[MAC].try_into().expect("six bytes");
+        self.entered.push(Entered { flow, is_ack, tunnel, at: now, mac, has_left: false });
+        frame.bytes_mut()[MAC].copy_from_slice(&number.to_be_bytes()[2..]);
+        frame.bytes_mut()[MAC.start] = MARK;
+        if self.noted.last().is_none_or(|noted| now >= noted.at + NOTED_EVERY) {
+            let [here, there] = boxes;
+            let [a, b] = if me == 0 { [here, there] } else { [there, here] };
+            let both = |tunnel| [[a, b], [b, a]].map(|way| Disorder::of(way, tunnel));
+            let counts = (0..self.division.tunnels().into()).map(both).collect();
+            self.noted.push(Noted { at: now, counts });
+        }
+    }
+
+    /// A frame leaves box `me` to its LAN, and loses its number. Returns what is wrong with its place.
+    pub fn leaves(&mut self, me: usize, frame: &mut HeapFrame) -> Option<Fault> {
+        let bytes = frame.bytes_mut();
+        if bytes.get(MAC.start) != Some(&MARK) {
+            return None;
+        }
+        let number = bytes[MAC.start + 1..MAC.end].iter().fold(0, |n, b| n << 8 | usize::from(*b));
+        let entered = self.entered.get_mut(number)?;
+        bytes[MAC].copy_from_slice(&entered.mac);
+        let frame = *entered;
+        if frame.flow.from == me {
+            return None;
+        }
+        let newest = self.newest.entry(frame.flow).or_default();
+        let before = if frame.is_ack { newest.other } else { newest.any };
+        let behind = before.filter(|newer| *newer > number);
+        newest.any = newest.any.max(Some(number));
+        if !frame.is_ack {
+            newest.other = newest.other.max(Some(number));
+        }
+        let is_faulty = behind.is_some() || entered.has_left;
+        entered.has_left = true;
+        is_faulty.then_some(Fault { frame, number, behind })
+    }
+
+    /// Whether something has happened since the frame entered that excuses it. `boxes`: the one that it entered, the one that
+    /// it left.
+    pub fn excuses(&self, fault: &Fault, boxes: [&Workers; 2], now: Time) -> bool {
+        let Entered { at, tunnel, flow, .. } = fault.frame;
+        let noted = self.noted[..self.noted.partition_point(|noted| noted.at <= at)].last();
+        let Some(before) = noted.map(|noted| noted.counts[tunnel][flow.from]) else { return true };
+        let after = Disorder::of(boxes, tunnel);
+        let give_up = boxes[1].tunnel(tunnel).tunnel().config().receiver.give_up;
+        let is_late = after.unordered != before.unordered && now >= at + give_up;
+        self.started >= at || after.events != before.events || is_late
+    }
+}
