@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from lr2run import Metrics, Process, Processes, TimedOut, free_tcp_port, hurry, memif, wait_until
+from lr2run import Metrics, Process, Processes, TimedOut, free_tcp_port, hurry, wait_until
 from lr2run.metrics import scrape
 
 _EXAMPLE = "usr/share/doc/lr2-gateway/examples/tunnel-ethernet.toml"
@@ -19,15 +19,13 @@ SAID_S = 20
 class Box:
     """A gateway from the Debian packages, which are unpacked in `root`, with the packaged example as its configuration."""
 
-    def __init__(self, site: str, root: Path, run: Path, processes: Processes, key: str, devices: tuple[str, str] | None = None) -> None:
-        """`devices` are LAN and WAN; without them both are memif servers."""
+    def __init__(self, site: str, root: Path, run: Path, processes: Processes, key: str, devices: tuple[str, str]) -> None:
+        """`devices` are LAN and WAN."""
         self.name = f"box-{site}"
         self._program, self._processes = root / "usr" / "bin" / "lr2-gateway", processes
-        self.lan, self.wan = run / f"lan-{site}.sock", run / f"wan-{site}.sock"
         self.socket, self.file, self.key_file = run / f"control-{site}.sock", run / f"gateway-{site}.toml", run / f"key-{site}"
         self.port = free_tcp_port()
-        self._devices = devices or (memif(0, "server", self.lan), memif(1, "server", self.wan))
-        self._sockets = [] if devices else [self.lan, self.wan]
+        self.devices = devices
         self.write_key(key)
         self.text = self._edited((root / _EXAMPLE).read_text(), run)
         self.write(self.text)
@@ -40,8 +38,8 @@ class Box:
         dpdk = f'huge_pages = "never"\nfile_prefix = "{run.name}-{self.name}"'
         peer = f'[peer]\nnode = {"abc".index(self.name[-1]) + 1}\nboot_file = "{run / self.name}.boot"'
         for old, new in (
-            ('"0000:3b:00.0"', json.dumps(self._devices[0])),
-            ('"0000:3b:00.1"', json.dumps(self._devices[1])),
+            ('"0000:3b:00.0"', json.dumps(self.devices[0])),
+            ('"0000:3b:00.1"', json.dumps(self.devices[1])),
             ('memory = "1GiB"', 'memory = "256MiB"'),
             ("cores = [2]", dpdk),
             ("[peer]", peer),
@@ -71,7 +69,7 @@ class Box:
     def start(self) -> Process:
         self._starts += 1
         process = self._processes.start(f"{self.name}-{self._starts}", [self._program, "--config", self.file])
-        wait_until(lambda: process.check() or (all(path.is_socket() for path in self._sockets) and scrape(self.port)), START_S, f"{self.name}: its ports")
+        wait_until(lambda: process.check() or scrape(self.port), START_S, f"{self.name}: its ports")
         hurry(process)
         self.process = process
         return process
@@ -100,9 +98,9 @@ class Box:
     def delivered(self) -> float:
         return self.metrics().total("lr2_tunnel_delivered_frames_total")
 
-    def says(self, text: str) -> None:
+    def says(self, text: str, within_s: float = SAID_S) -> None:
         """Waits until `/healthz` and the log have these words."""
-        self._wait_health(lambda said: text in said, SAID_S, repr(text))
+        self._wait_health(lambda said: text in said, within_s, repr(text))
         wait_until(lambda: text in self.process.output().lower(), SAID_S, f"{self.name}: {text!r} in the log")
 
     def is_well(self) -> None:

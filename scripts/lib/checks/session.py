@@ -1,9 +1,12 @@
 """A session as a new user has it: `python3 -m checks.session`, by `scripts/test session`.
 
 Two boxes are set up from what the Debian packages bring: the example for a tunnel over Ethernet, edited as docs/install.md says, with
-ports of memif in place of a NIC's. Hosts transfer over a link that loses frames, while the operator looks, captures, and makes the usual
-mistakes; after each, the boxes say what is wrong, in words, metrics, alerts and on the page, and after its mend that all is well. No queue
-pair fails. A Prometheus scrapes both boxes from first to last, with the alert rules and the dashboard of the packages.
+interfaces of the kernel in place of a NIC's ports. Hosts transfer over a link that loses frames, while the operator looks, captures, and
+makes the usual mistakes, and the WAN is cut; after each, the boxes say what is wrong, in words, metrics, alerts and on the page, and after
+its mend that all is well. No queue pair fails. A Prometheus scrapes both boxes from first to last, with the alert rules and the dashboard
+of the packages. All of it runs in a network namespace of its own, which ends with it:
+
+    lr2-host == box-a == lr2-wan == box-b == lr2-host
 """
 
 import json
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from debs import OUT
-from lr2run import Process, Processes, RunDir, hurry, memif, tidy_end, wait_until
+from lr2run import Process, Processes, RunDir, cable, has_carrier, hurry, ip, leave_network, packet_socket, tidy_end, wait_until
 
 from . import metrics, page
 from .box import SAID_S, START_S, Box
@@ -28,8 +31,16 @@ _LIMIT_S = 240
 # 4.3 s, and eight of them: a queue pair lives on while a box is away.
 _TIMEOUT_EXPONENT = 20
 _LOSS = "2e-3"
+# Room for wan.mtu and VLAN tags in the interfaces, for a frame in a slot of a packet socket, and for a slot in a buffer of lr2-wan and lr2-host.
+_INTERFACE_MTU, _SLOT, _MTU = 4300, 8192, 8192
+# Looked at every 20 ms, by the documents; this machine may be busy.
+_CUT_S = 5
 # The tunnel's EtherType, and the first byte of a control message: the version, and 3.
 _MESSAGE = re.compile(rb"\x88\xb5[\x13\x23\x33\x43\x53]")
+
+
+def _port(number: int, interface: str) -> str:
+    return packet_socket(number, interface, _SLOT)
 
 
 class Session:
@@ -43,7 +54,8 @@ class Session:
         self._rules = self._root / "usr" / "share" / "lr2-gateway" / "alerts.yml"
         self._prometheus = metrics.Prometheus.start(processes, run, self._rules)
         self._key = secrets.token_hex(32)
-        self.a, self.b = (Box(site, self._root, run, processes, self._key) for site in "ab")
+        self._lay_cables()
+        self.a, self.b = (Box(site, self._root, run, processes, self._key, (_port(0, f"lan-{site}"), _port(1, f"wan-{site}"))) for site in "ab")
         self._prometheus.scrape({box.name: box.port for box in (self.a, self.b)})
         self._began = time.time()
         self._wan = self._start_wan()
@@ -51,28 +63,38 @@ class Session:
         self._well()
         self._flows()
 
+    def _lay_cables(self) -> None:
+        # DPDK gives a packet socket the number "process id XOR interface", which no other interface of the namespace may have: processes that
+        # run at a time have ids that are near each other, and so the interfaces have numbers that are not.
+        numbers = iter(range(1 << 12, 9 << 12, 1 << 12))
+        for site in "ab":
+            for ends in ((f"host-{site}", f"lan-{site}"), (f"wan-{site}", f"far-{site}")):
+                cable(*ends, (next(numbers), next(numbers)))
+                for end in ends:
+                    ip("link", "set", end, "mtu", str(_INTERFACE_MTU), "up")
+
     def _program(self, name: str) -> Path:
         return self._root / "usr" / "bin" / name
 
-    def _dpdk(self, name: str, memory_mib: int, mtu: int) -> list[str]:
+    def _dpdk(self, name: str, memory_mib: int) -> list[str]:
         prefix = f"--file-prefix={self._run.name}-{name}"
-        return [prefix, f"--memory={memory_mib}MiB", f"--mtu={mtu}", "--huge=never", f"--json={self._run / name}.json"]
+        return [prefix, f"--memory={memory_mib}MiB", f"--mtu={_MTU}", "--huge=never", f"--json={self._run / name}.json"]
 
     def _start_wan(self) -> Process:
-        ends = [memif(n, "client", box.wan) for n, box in enumerate((self.a, self.b))]
-        words = [f"--a={ends[0]}", f"--b={ends[1]}", "--rate=100Mbps", "--delay=5ms", f"--loss={_LOSS}", *self._dpdk("wan", 160, 4234)]
+        ends = [f"--{site}={_port(n, f'far-{site}')}" for n, site in enumerate("ab")]
+        words = [*ends, "--rate=100Mbps", "--delay=5ms", f"--loss={_LOSS}", *self._dpdk("wan", 160)]
         wan = self._processes.start("wan", [self._program("lr2-wan"), *words])
         wan.wait_line("lr2-wan: ready", START_S)
         hurry(wan)
         return wan
 
     def _start_host(self, site: str, role: str) -> Process:
-        other, box = ("b", self.a) if site == "a" else ("a", self.b)
+        other = "b" if site == "a" else "a"
         words = [
-            f"--device={memif(0, 'client', box.lan)}", f"--role={role}", f"--ip={_IP[site]}", f"--peer-ip={_IP[other]}", "--qps=4", "--pmtu=1024",
+            f"--device={_port(0, f'host-{site}')}", f"--role={role}", f"--ip={_IP[site]}", f"--peer-ip={_IP[other]}", "--qps=4", "--pmtu=1024",
             "--message=64KiB", "--rate=40Mbps", "--rtt=10ms", "--window=4bdp", f"--timeout={_TIMEOUT_EXPONENT}", "--seconds=600", "--drain=30",
         ]  # fmt: skip
-        host = self._processes.start(f"host-{site}", [self._program("lr2-host"), *words, *self._dpdk(f"host-{site}", 64, 4200)])
+        host = self._processes.start(f"host-{site}", [self._program("lr2-host"), *words, *self._dpdk(f"host-{site}", 64)])
         host.wait_line("lr2-host: ready", START_S)
         hurry(host)
         return host
@@ -171,7 +193,7 @@ class Session:
         self.a.says("wan.mtu of the peer is 4210, and 4234")
 
     def swapped_ports(self) -> None:
-        lan, wan = (json.dumps(memif(n, "server", socket)) for n, socket in enumerate((self.b.lan, self.b.wan)))
+        lan, wan = map(json.dumps, self.b.devices)
         self.b.restart(self.b.text.replace(lan, "LAN").replace(wan, lan).replace("LAN", wan))
         self.b.says("lan and wan look swapped")
 
@@ -219,6 +241,27 @@ class Session:
         self._well()
         self._flows()
 
+    def cut(self) -> None:
+        """The cable at box A's WAN port. The box takes its LAN port down, which its host sees."""
+        ip("link", "set", "far-a", "down")
+        self.a.says("port wan is down", _CUT_S)
+        self.a.says("port lan is taken down", _CUT_S)
+        wait_until(lambda: not has_carrier("host-a"), _CUT_S, "host A without a carrier")
+        metrics = self.a.metrics()
+        if metrics.total("lr2_port_up", port="wan") or not metrics.total("lr2_port_held_down", port="lan"):
+            raise RuntimeError("the metrics say nothing of the cut")
+        self.b.says("no peer answers")
+        self._alert("Lr2PortDown", self.a)
+        self._alert("Lr2TunnelDown", self.a, self.b)
+        if "port wan is down" not in (said := page.text_of(self._page(self.a), "reasons")):
+            raise RuntimeError(f"the page says nothing of the cut: {said!r}")
+        if not has_carrier("host-b"):
+            raise RuntimeError("host B has lost its carrier, too")
+        ip("link", "set", "far-a", "up")
+        wait_until(lambda: has_carrier("host-a"), SAID_S, "host A with a carrier")
+        self._well()
+        self._flows()
+
     def watched(self) -> None:
         """Prometheus has scraped both boxes all the time, and the dashboard shows the tunnel."""
         complaints = [f"Prometheus can't scrape {box.name}" for box in (self.a, self.b) if not metrics.is_up(self._prometheus, box.name)]
@@ -256,6 +299,7 @@ _STEPS = (
     ("the peer is gone, and comes back", Session.peer_gone),
     ("both boxes drained and started in turn", Session.upgrade),
     ("the long haul stands still", Session.still),
+    ("the WAN is cut, and mended", Session.cut),
     ("Prometheus, alerts and dashboard", Session.watched),
     ("all messages are complete", Session.end),
 )
@@ -264,6 +308,7 @@ _STEPS = (
 def main() -> int:
     if not list(OUT.glob("*.deb")):
         subprocess.run([sys.executable, "-m", "debs"], check=True)
+    leave_network()
     with tidy_end(limit_s=_LIMIT_S), RunDir("lr2-session", keep="LR2_KEEP" in os.environ) as run, Processes(run.path) as processes:
         start = time.monotonic()
         session = Session(run.path, processes)

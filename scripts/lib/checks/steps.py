@@ -83,7 +83,7 @@ def all_steps() -> list[Step]:
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 120, [_python("checks.commands")]),
         Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 600, [_python("checks.packages")]),
-        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, and the usual mistakes", 3, 400, [browser, _python("checks.session")]),
+        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, the usual mistakes, and a WAN that is cut", 3, 400, [browser, _python("checks.session")]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [browser, _python("checks.page")]),

@@ -15,6 +15,7 @@ from .ending import Ended, tidy_end
 from .gateway import Gateway, memif
 from .hugepages import hugepages
 from .metrics import Metrics
+from .namespace import cable, has_carrier, ip, leave_network, packet_socket
 from .priority import hurry
 from .process import Process, ProcessFailed, Processes
 from .reports import last_line, together
@@ -31,14 +32,19 @@ __all__ = [
     "Processes",
     "RunDir",
     "TimedOut",
+    "cable",
     "free_tcp_port",
+    "has_carrier",
     "hugepages",
     "human_bits",
     "human_bytes",
     "human_seconds",
     "hurry",
+    "ip",
     "last_line",
+    "leave_network",
     "memif",
+    "packet_socket",
     "parse_bits",
     "parse_seconds",
     "quantities",

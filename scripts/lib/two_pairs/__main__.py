@@ -22,13 +22,15 @@ from lr2run import (
     hurry,
     human_bits,
     last_line,
+    leave_network,
     memif,
+    packet_socket,
     quantities,
     tidy_end,
     wait_until,
 )
 
-from .network import HOST_INTERFACE, HOST_IP, HOST_MAC, LAN_INTERFACE, PAIRS, ROUTER_MAC, SITES, Network, Router, leave_network
+from .network import HOST_INTERFACE, HOST_IP, HOST_MAC, LAN_INTERFACE, PAIRS, ROUTER_MAC, SITES, Network, Router
 
 _ROOT = Path(__file__).resolve().parents[3]
 _CONFIGS = _ROOT / "configs" / "two-pairs"
@@ -93,7 +95,7 @@ class Pairs:
             self._run,
             name,
             within=self._network.boxes[site, pair].words(),
-            lan=f"net_af_packet0,iface={LAN_INTERFACE},blocksz=4096,framesz=2048",
+            lan=packet_socket(0, LAN_INTERFACE),
             wan=memif(1, "server", self._socket(site, pair)),
             recovery="off" if is_tunnel else self.mode,
             memory="256MiB",
@@ -122,7 +124,7 @@ class Pairs:
         other = "b" if site == "a" else "a"
         words = [
             self._programs / "lr2-host",
-            f"--device=net_af_packet0,iface={HOST_INTERFACE},blocksz=4096,framesz=2048",
+            f"--device={packet_socket(0, HOST_INTERFACE)}",
             f"--role={role}",
             f"--ip={HOST_IP[site]}",
             f"--peer-ip={HOST_IP[other]}",

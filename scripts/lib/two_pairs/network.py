@@ -4,14 +4,13 @@
                         ==pair2== a2 -- wan -- b2 ==pair2==
 """
 
-import ctypes
 import json
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from lr2run import Process, Processes, wait_until
+from lr2run.namespace import NO_IPV6, cable, ip
 
 SITES = "ab"
 PAIRS = (1, 2)
@@ -21,25 +20,8 @@ ROUTER_MAC = {"a": "02:00:0a:4d:01:01", "b": "02:00:0a:4d:02:01"}
 HOST_INTERFACE = "roce"
 LAN_INTERFACE = "lan"
 
-_CLONE_NEWNET = 0x4000_0000
-_libc = ctypes.CDLL(None, use_errno=True)
-# The kernel's neighbour discovery would be one more flow. Not every kernel has IPv6.
-_NO_IPV6 = ("sysctl", "-qew", "net.ipv6.conf.default.disable_ipv6=1")
 # ECMP by addresses and ports: queue pairs differ in their source ports.
 _ROUTER_SYSCTL = ("net.ipv4.ip_forward=1", "net.ipv4.fib_multipath_hash_policy=1", "net.ipv4.conf.all.ignore_routes_with_linkdown=1")
-
-
-def leave_network() -> None:
-    """Moves this process into a new network namespace, which the processes that it starts inherit."""
-    if _libc.unshare(_CLONE_NEWNET):
-        number = ctypes.get_errno()
-        raise OSError(number, f"no network namespace: {os.strerror(number)}")
-    _ip("link", "set", "lo", "up")
-    subprocess.run(_NO_IPV6, check=True)
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
 
 
 class Namespace:
@@ -52,7 +34,7 @@ class Namespace:
         comm = Path(f"/proc/{self._holder.pid}/comm")
         wait_until(lambda: comm.read_text().strip() == "sleep", 10, f"the namespace {name}", every_s=0.01)
         self.run("ip", "link", "set", "lo", "up")
-        self.run(*_NO_IPV6)
+        self.run(*NO_IPV6)
 
     def words(self, *command: str | Path) -> list[str | Path]:
         """A command as one that runs in it."""
@@ -64,12 +46,8 @@ class Namespace:
 
     def take(self, interface: str, name: str) -> None:
         """Moves an interface of the caller's namespace into it, by this name, and sets it up."""
-        _ip("link", "set", interface, "netns", str(self._holder.pid), "name", name)
+        ip("link", "set", interface, "netns", str(self._holder.pid), "name", name)
         self.run("ip", "link", "set", name, "up")
-
-
-def _cable(one: str, other: str) -> None:
-    _ip("link", "add", one, "type", "veth", "peer", "name", other)
 
 
 class Network:
@@ -82,12 +60,12 @@ class Network:
         self.boxes = {(site, pair): Namespace(processes, f"box-{site}{pair}") for site in SITES for pair in PAIRS}
         for site in SITES:
             router = self.routers[site]
-            _cable("one", "other")
+            cable("one", "other")
             self.hosts[site].take("one", HOST_INTERFACE)
             router.take("other", "hosts")
             router.run("ip", "link", "set", "hosts", "address", ROUTER_MAC[site])
             for pair in PAIRS:
-                _cable("one", "other")
+                cable("one", "other")
                 router.take("one", f"pair{pair}")
                 # The kernel leaves checksums to veth, which never writes them: a packet socket would see them unwritten.
                 router.run("ethtool", "--offload", f"pair{pair}", "tx", "off")

@@ -1,0 +1,45 @@
+"""A network namespace of a script's own, and cables of veth in it."""
+
+import ctypes
+import json
+import os
+import subprocess
+
+_CLONE_NEWNET = 0x4000_0000
+_libc = ctypes.CDLL(None, use_errno=True)
+# The kernel's neighbour discovery would be one more flow. Not every kernel has IPv6.
+NO_IPV6 = ("sysctl", "-qew", "net.ipv6.conf.default.disable_ipv6=1")
+
+
+def leave_network() -> None:
+    """Moves this process into a new network namespace, which the processes that it starts inherit.
+
+    The kernel removes it, with its interfaces, when the last of them has ended, however that was.
+    """
+    if _libc.unshare(_CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise OSError(number, f"no network namespace: {os.strerror(number)}")
+    ip("link", "set", "lo", "up")
+    subprocess.run(NO_IPV6, check=True)
+
+
+def ip(*words: str) -> None:
+    """Runs `ip` in the namespace of this process."""
+    subprocess.run(["ip", *words], check=True)
+
+
+def cable(one: str, other: str, numbers: tuple[int, int] | None = None) -> None:
+    """Two interfaces, each of which receives what the other sends, with these numbers among those of the namespace."""
+    first, second = (("index", str(number)) for number in numbers) if numbers else ((), ())
+    ip("link", "add", "name", one, *first, "type", "veth", "peer", "name", other, *second)
+
+
+def has_carrier(interface: str) -> bool:
+    """By `ip`: `/sys` is that of another namespace."""
+    ended = subprocess.run(["ip", "-json", "link", "show", "dev", interface], capture_output=True, text=True, check=True)
+    return {"UP", "LOWER_UP"} <= set(json.loads(ended.stdout)[0]["flags"])
+
+
+def packet_socket(number: int, interface: str, frame_bytes: int = 2048, frames: int = 512) -> str:
+    """A port on an interface of the kernel, for `lr2-gateway`, `lr2-wan` and `lr2-host`; `frame_bytes` is a power of two."""
+    return f"net_af_packet{number},iface={interface},blocksz={max(4096, frame_bytes)},framesz={frame_bytes},framecnt={frames}"
