@@ -7,6 +7,7 @@
 //! No IO: [`Ports`] takes frames, and time is an argument.
 
 mod lan;
+mod owners;
 mod settings;
 mod tunnelled;
 mod watch;
@@ -21,6 +22,7 @@ use switch::{FlowName, IpNet, Switch};
 use tunnel::{Port, Setting, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
+pub use owners::Owners;
 pub use settings::Settings;
 pub use tunnelled::Tunnelled;
 pub use watch::Which;

@@ -8,14 +8,13 @@ use common::control::{BootId, Keys, NodeId};
 use common::ids::WorkerId;
 use common::time::Span;
 use common::wire::{MacAddr, Opcode};
-use datapath::{Settings, Which};
+use datapath::{Owners, Settings, Which};
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig, source_ports};
 use tunnel::session::SessionConfig;
 use tunnel::{Division, LansRepaired, Part, ReceiverConfig, SenderConfig, Tuning, report_interval};
 
 use crate::boot::{self, Boot};
 use crate::config::{Config, Keying, LanMode, TunnelMode, Wan};
-use crate::worker::owner::Owners;
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///

@@ -159,9 +159,13 @@ impl End {
     /// If a READ or atomic is completed without its data by an ACK that is none of the other [NIC's](Self::has_acked): rxe
     /// itself repeats ACKs with such a PSN.
     pub fn receives(&mut self, bytes: &[u8], now: Time, is_of_nic: bool) -> Option<&'static str> {
-        let before = self.nic.totals().requester;
+        // A frame changes nothing but the queue pair that it is for.
+        let qp = parse(bytes).ok().and_then(|roce| self.place_of(roce.dest_qpn));
+        let qp = qp.map(|q| self.qps[q]);
+        let counts = |nic: &Nic| qp.map(|qp| nic.stats(qp).requester).unwrap_or_default();
+        let before = counts(&self.nic);
         self.nic.receive(bytes, now);
-        let after = self.nic.totals().requester;
+        let after = counts(&self.nic);
         let is_complete = is_of_nic || after.without_data == before.without_data;
         assert!(is_complete, "an ACK of a gateway ended a READ or atomic without its data");
         if after.wrong_msn > before.wrong_msn && !self.is_of_seamless_incarnation(bytes) {
@@ -178,8 +182,13 @@ impl End {
     fn is_of_seamless_incarnation(&self, bytes: &[u8]) -> bool {
         let Ok(roce) = parse(bytes) else { return false };
         let is_nak = Response::of(&roce, bytes).is_some_and(|a| a.verdict == Verdict::Missing);
-        let q = self.qpns.iter().position(|(mine, _)| *mine == roce.dest_qpn);
+        let q = self.place_of(roce.dest_qpn);
         is_nak && q.is_some_and(|q| self.seamless[q] == Some(roce.psn))
+    }
+
+    /// Which queue pair of this end has that number.
+    fn place_of(&self, qpn: Qpn) -> Option<usize> {
+        self.qpns.iter().position(|(mine, _)| *mine == qpn)
     }
 }
 

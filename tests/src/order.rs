@@ -1,8 +1,9 @@
-//! The order of frames between the LANs of two boxes with a tunnel: none overtakes another one of its flow, and none comes
-//! twice, but where the tunnel counts that it gave something up, or had no session. R-TUN-4, R-TUN-5, R-TUN-44
+//! The order of frames between the LANs of two boxes with a tunnel. No frame may overtake another frame of its flow, and
+//! none may arrive twice, unless the tunnel counted that it gave a frame up or had no session. R-TUN-4, R-TUN-5, R-TUN-44
 //!
-//! A frame has a number from LAN to LAN: in its source MAC address, which no ICRC covers, and at which neither the tunnel nor a
-//! NIC looks. The LAN repair sends its NAKs to that address, resends packets and puts them in order: it is not checked here.
+//! The check writes a number into each frame that enters a box from its LAN, in place of the source MAC address: the ICRC does
+//! not cover it, and neither the tunnel nor a NIC reads it. The LAN repair sends NAKs to that address, so this check runs
+//! without LAN repair only.
 
 use std::collections::HashMap;
 
@@ -16,12 +17,12 @@ use crate::workers::Workers;
 
 /// The source MAC address.
 const MAC: core::ops::Range<usize> = 6..12;
-/// What it begins with in a frame with a number: no NIC has such an address.
+/// First byte of the source MAC address of a numbered frame. No NIC of these tests has an address that begins so.
 const MARK: u8 = 0x06;
-/// The counts of the tunnels are noted so often, while frames enter.
+/// Least time between two snapshots of the tunnels' counts.
 const NOTED_EVERY: Span = Span::from_micros(200);
 
-/// What has an order: requests, or responses, to a queue pair.
+/// A stream of packets whose order is checked: the requests, or the responses, to one queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Flow {
     from: usize,
@@ -42,7 +43,7 @@ struct Entered {
     has_left: bool,
 }
 
-/// The newest frames of a flow that have left.
+/// Numbers of the newest frames of a flow that have left.
 #[derive(Clone, Copy, Default)]
 struct Newest {
     any: Option<usize>,
@@ -69,16 +70,16 @@ impl core::fmt::Display for Fault {
     }
 }
 
-/// What the ends of a tunnel have counted of events after which frames of one direction may be out of order.
+/// Counts of the events that allow a tunnel to deliver frames of one direction out of order, summed over both its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Disorder {
-    /// Sessions that began or ended, frames without a number, and those that were given up.
+    /// Changes of session, frames sent without a number, and frames that were given up or skipped.
     events: u64,
-    /// Frames that came before their predecessors: these did not come in time, and nobody knew that they were missing.
+    /// Frames that were delivered before their predecessor ([`Received::unordered`](tunnel::Received::unordered)). R-TUN-10
     unordered: u64,
 }
 
-/// What each tunnel has counted by some time, by the box that frames come from.
+/// A snapshot of the counts: for each tunnel, those of the direction from each box.
 struct Noted {
     at: Time,
     counts: Vec<[Disorder; 2]>,
@@ -125,7 +126,7 @@ impl InOrder {
         self.started = now;
     }
 
-    /// A frame enters box `me`, the first one of `boxes`, from its LAN. If it has a place in a flow, it gets a number.
+    /// A frame enters box `me`, the first of `boxes`, from its LAN: numbers it, if it is an intact RoCEv2 packet.
     pub fn enters(
         &mut self,
         (me, now): (usize, Time),
@@ -157,7 +158,7 @@ impl InOrder {
         }
     }
 
-    /// A frame leaves box `me` to its LAN, and loses its number. Returns what is wrong with its place.
+    /// A frame leaves box `me` to its LAN: restores its source MAC address. Returns a fault if it is out of order or arrived before.
     pub fn leaves(&mut self, me: usize, frame: &mut HeapFrame) -> Option<Fault> {
         let bytes = frame.bytes_mut();
         if bytes.get(MAC.start) != Some(&MARK) {
@@ -182,8 +183,8 @@ impl InOrder {
         is_faulty.then_some(Fault { frame, number, behind })
     }
 
-    /// Whether something has happened since the frame entered that excuses it. `boxes`: the one that it entered, the one that
-    /// it left.
+    /// Whether an event that allows the fault has been counted since the frame entered. `boxes` are the one that it entered and
+    /// the one that it left.
     pub fn excuses(&self, fault: &Fault, boxes: [&Workers; 2], now: Time) -> bool {
         let Entered { at, tunnel, flow, .. } = fault.frame;
         let noted = self.noted[..self.noted.partition_point(|noted| noted.at <= at)].last();

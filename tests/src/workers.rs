@@ -9,7 +9,7 @@ use common::metrics::Counters;
 use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::Spread;
-use datapath::{Datapath, Tunnelled};
+use datapath::{Datapath, Owners, Tunnelled};
 use switch::{Config, FlowName, FlowSummary, Recovery, Settings, Switch};
 use tunnel::encapsulation::Encapsulation;
 use tunnel::session::Refusal;
@@ -20,27 +20,6 @@ use crate::trace::check_books;
 
 /// Timers run per step and worker.
 const TIMER_BUDGET: usize = 64;
-
-/// How flows are divided into parts. Part `n` belongs to worker `n` modulo their number.
-enum Owners {
-    /// Each bucket of pairs of hosts is a part.
-    Pairs(Spread),
-    /// Each tunnel is a part; the WAN ports have these encapsulations. R-TUN-42
-    Tunnels(Division, Vec<Encapsulation>),
-}
-
-impl Owners {
-    /// The part of a frame that arrived at a port; `None`: any worker can take it.
-    fn part(&self, (side, port): (Side, Port), frame: &[u8]) -> Option<usize> {
-        match (self, side) {
-            (Self::Pairs(spread), _) => Some(spread.bucket(frame)),
-            (Self::Tunnels(division, _), Side::Lan) => Some(division.of_frame(frame).into()),
-            (Self::Tunnels(division, wan), Side::Wan) => {
-                wan[usize::from(port.get())].tunnel_of(*division, frame).map(usize::from)
-            }
-        }
-    }
-}
 
 /// A box.
 pub(crate) struct Workers {
@@ -184,13 +163,17 @@ impl Workers {
         self.paths().flat_map(Datapath::recorders)
     }
 
-    /// Checks each worker's books, and that each message has come to the tunnel that it names.
+    /// Checks each worker's frame counts, and that no control message was given to a tunnel that it does not name.
     pub fn check_books(&self) {
         self.paths().filter_map(Datapath::as_switch).for_each(check_books);
         for path in self.paths().filter_map(Datapath::as_tunnel) {
             let counts = path.tunnel().counts();
             assert!(path.is_balanced(), "a tunnel's books: {counts:?}");
-            assert_eq!(counts.refused(Refusal::Tunnels), 0, "a message came to another tunnel");
+            assert_eq!(
+                counts.refused(Refusal::Tunnels),
+                0,
+                "a control message was given to another tunnel"
+            );
         }
     }
 }

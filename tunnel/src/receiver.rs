@@ -136,8 +136,13 @@ impl<F> Receiver<F> {
 
     /// Whether every frame that arrived is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let Received { arrived, delivered, duplicate, outside, .. } = self.counts();
-        arrived == delivered + duplicate + outside + self.waiting.frames() as u64
+        let left = self.total(|lane| lane.delivered + lane.duplicate + lane.outside);
+        self.total(|lane| lane.arrived) == left + self.waiting.frames() as u64
+    }
+
+    /// The sum of one count over all lanes, and over frames of none.
+    pub(crate) fn total(&self, count: impl Fn(&Received) -> u64) -> u64 {
+        self.lanes.iter().map(|lane| count(&lane.counts)).sum::<u64>() + count(&self.strangers)
     }
 
     /// A frame arrived behind `shim`, which is of this session; the path has marked it, if `is_marked`.

@@ -196,8 +196,13 @@ impl<K> Sender<K> {
 
     /// Whether every handle that was kept is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let Sent { frames, not_kept, released, .. } = self.counts();
-        frames - not_kept == released + self.kept as u64
+        let (frames, not_kept) = (self.total(|lane| lane.frames), self.total(|lane| lane.not_kept));
+        frames - not_kept == self.total(|lane| lane.released) + self.kept as u64
+    }
+
+    /// The sum of one count over all lanes.
+    pub(crate) fn total(&self, count: impl Fn(&Sent) -> u64) -> u64 {
+        self.lanes.iter().map(|lane| count(&lane.counts)).sum()
     }
 
     /// Fetches the flow bucket of a frame that follows.

@@ -182,7 +182,10 @@ impl<F: Headroom> Tunnel<F> {
     pub fn is_balanced(&self) -> bool {
         self.sender.is_balanced()
             && self.receiver.is_balanced()
-            && self.counts.is_balanced(&self.sender.counts(), &self.receiver.counts())
+            && self.counts.is_balanced(
+                self.sender.total(|lane| lane.frames),
+                self.receiver.total(|lane| lane.arrived),
+            )
     }
 
     /// Health of a lane; `None` if there is no such lane.

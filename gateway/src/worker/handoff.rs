@@ -8,10 +8,9 @@
 use arrayvec::ArrayVec;
 use common::cpu::prefetch;
 use common::frame::Frame;
-use rtrb::chunks::ChunkError;
+use datapath::Owners;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::owner::Owners;
 use crate::config::{BURST_MAX, HANDOFF};
 use crate::port::PortId;
 
@@ -29,7 +28,7 @@ pub struct Handoff<F> {
     owners: Owners,
     /// Which worker this is.
     me: usize,
-    /// To each worker; nothing is ever put into those of this one.
+    /// To each worker; the one to this worker itself has no rings.
     to: Vec<To<F>>,
     /// From every other worker, by [`PortId::index`].
     from: Vec<Vec<Consumer<F>>>,
@@ -39,7 +38,7 @@ pub struct Handoff<F> {
 struct To<F> {
     /// A ring for each port, by [`PortId::index`].
     rings: Vec<Producer<F>>,
-    /// Its frames of a burst.
+    /// That worker's frames of the burst that is sorted; empty between bursts.
     frames: Vec<F>,
 }
 
@@ -48,19 +47,14 @@ impl<F> To<F> {
         Self { rings, frames: Vec::with_capacity(BURST_MAX) }
     }
 
-    /// Sends its frames, which came from a port, on their way, those at once that the ring has room for. The others
-    /// are dropped.
+    /// Puts its frames, which arrived at a port, into that port's ring. Those that the ring has no room for are
+    /// dropped, the newest first, and all if the worker has ended.
     fn flush(&mut self, port: PortId) -> Sorted {
-        let Self { rings, frames } = self;
-        let (ring, count) = (&mut rings[port.index()], frames.len());
-        let wanted = if ring.is_abandoned() { 0 } else { count };
-        let room = match ring.write_chunk_uninit(wanted) {
-            Ok(_) => wanted,
-            Err(ChunkError::TooFewSlots(room)) => room,
-        };
+        let (ring, count) = (&mut self.rings[port.index()], self.frames.len());
+        let room = if ring.is_abandoned() { 0 } else { ring.slots().min(count) };
         let chunk = ring.write_chunk_uninit(room);
-        let given = chunk.map_or(0, |chunk| chunk.fill_from_iter(frames.drain(..room)));
-        frames.clear();
+        let given = chunk.map_or(0, |chunk| chunk.fill_from_iter(self.frames.drain(..room)));
+        self.frames.clear();
         Sorted { handed_off: given as u64, dropped: (count - given) as u64 }
     }
 }
@@ -97,9 +91,10 @@ impl<F: Frame> Handoff<F> {
             return Sorted::default();
         }
         let (me, workers) = (self.me, self.to.len());
-        let owner = |frame: &F| self.owners.part(port, frame.bytes()).map_or(me, |n| n % workers);
+        let at = (port.side(), port.wan_port());
+        let owner = |frame: &F| self.owners.part(at, frame.bytes()).map_or(me, |n| n % workers);
         let owners: ArrayVec<usize, N> = frames.iter().map(owner).collect();
-        // A NIC that spreads by the same rule.
+        // The usual case, where the NIC spreads by the same rule: no frame is moved.
         if owners.iter().all(|owner| *owner == me) {
             return Sorted::default();
         }
@@ -133,16 +128,13 @@ impl<F: Frame> Handoff<F> {
     ) -> usize {
         let ring = &mut self.from[other][port.index()];
         let before = frames.len();
-        let count = match ring.read_chunk(frames.remaining_capacity()) {
-            Ok(chunk) => chunk.len(),
-            Err(ChunkError::TooFewSlots(count)) => count,
-        };
+        let count = ring.slots().min(frames.remaining_capacity());
         let Ok(chunk) = ring.read_chunk(count) else { return 0 };
         for frame in chunk {
             frame.prefetch();
             frames.push(frame);
         }
-        // All that is looked at is in the cache of the other core: the waits for it overlap.
+        // mbufs and headers are in the cache of the core that received them. Prefetched together, their misses overlap.
         frames[before..].iter().filter_map(|frame| frame.bytes().first()).for_each(prefetch);
         count
     }

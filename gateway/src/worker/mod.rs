@@ -20,7 +20,6 @@ pub mod idle;
 pub mod io;
 pub mod links;
 pub mod listing;
-pub mod owner;
 pub mod peers;
 pub mod plane;
 pub mod records;

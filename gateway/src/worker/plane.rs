@@ -6,7 +6,7 @@ use common::histogram::Timings;
 use common::metrics::Counters;
 use common::recorder::Recorder;
 use common::time::{Span, Time};
-use datapath::{Datapath, Ports, Tunnelled, Which};
+use datapath::{Datapath, Owners, Ports, Tunnelled, Which};
 use switch::Switch;
 use tunnel::Port;
 
@@ -14,7 +14,6 @@ use super::egress::Egress;
 use super::events::Watch;
 use super::io::Transmit;
 use super::links::Links;
-use super::owner::Owners;
 use super::station::{Order, WorkerEnd};
 use crate::port::PortId;
 use crate::reload::Change;
@@ -134,7 +133,7 @@ impl<F: Headroom> Plane<F> {
             return;
         };
         // Each tunnel gets its frames in the order in which they came.
-        let place = |frame: &F| owners.part(port, frame.bytes()).unwrap_or(0) / workers;
+        let place = |frame: &F| owners.part(at, frame.bytes()).unwrap_or(0) / workers;
         let mut rest: ArrayVec<(usize, F), N> =
             frames.drain(..).map(|frame| (place(&frame), frame)).collect();
         while let Some(&(first, _)) = rest.first() {

@@ -4,9 +4,9 @@ use common::frame::{Frame, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::wire::Spread;
+use datapath::Owners;
 
 use super::fake::{FakeClock, FakeRx, FakeTx};
-use super::owner::Owners;
 use super::*;
 use crate::config::{HANDOFF, Idle};
 

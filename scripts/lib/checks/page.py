@@ -38,8 +38,6 @@ _LIMIT_S = 60
 _WARM_S = 3
 # Of the programs beside the browser.
 _NICE = 10
-# The lower edge of a chart.
-_BASE = 46
 _SIZE = (1280, 1240)
 _TABLES = ("peers", "recovery", "ports", "pools", "events")
 
@@ -90,10 +88,10 @@ def text_of(dom: str, name: str) -> str:
 
 
 def _heights(dom: str, chart: str) -> list[float]:
-    """The points of a chart, above its lower edge."""
+    """The points of a chart, above the lowest one. The first look has no rate, and is drawn as 0."""
     drawn = re.search(r'<polyline[^>]* points="([^"]*)"', dom.partition(f'id="{chart}"')[2].partition("</svg>")[0])
-    points = drawn[1].split() if drawn else []
-    return [_BASE - float(point.split(",")[1]) for point in points]
+    depths = [float(point.split(",")[1]) for point in drawn[1].split()] if drawn else []
+    return [max(depths) - depth for depth in depths]
 
 
 def is_live(dom: str) -> Iterator[str]:
@@ -173,11 +171,16 @@ def _misspelt(path: str, body: bytes) -> bytes:
     return body.replace(b"async function look()", b"async function look(") if path == "/" else body
 
 
+def _without_traffic(path: str, body: bytes) -> bytes:
+    return body.replace(b'chart("bits", per(wan))', b'chart("bits", per(() => 0))') if path == "/" else body
+
+
 def _finds_faults(run: Path, port: int) -> Iterator[str]:
-    """A page that can't work has to be found."""
-    for change, part in ((_without_held, "flows.flows.0.held"), (_misspelt, "does not run")):
+    """A page that can't work, or shows no traffic, has to be found."""
+    faults = ((_without_held, "flows.flows.0.held"), (_misspelt, "does not run"), (_without_traffic, "nothing comes from the WAN"))
+    for change, part in faults:
         with _Broken(port, change) as broken:
-            found = list(is_live(load(run, f"http://127.0.0.1:{broken.server_address[1]}/")))
+            found = list(shows(load(run, f"http://127.0.0.1:{broken.server_address[1]}/"), "cached"))
             broken.shutdown()
         if not any(part in complaint for complaint in found):
             yield f"{change.__name__.strip('_')} is not found: {found}"

@@ -21,7 +21,7 @@ _OUTSIDE = re.compile(r"/wor[k]/|\.\./share[d]\b|/hom[e]/\w")
 _UNSAFE = re.compile(r"\bunsafe\s*(\{|fn\b|impl\b|trait\b|extern\b|\()")
 _ALLOW = re.compile(r"#!?\[(allow|expect)\(")
 # In documents: `crate/file::test`, `folder/file.ext` and [text](link).
-_TEST = re.compile(r"`([\w-]+)/(\w+)::(\w+)`")
+_TEST = re.compile(r"`([\w-]+)/((?:\w+/)*\w+)::(\w+)`")
 _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:rs|c|py|sh|toml|md|service))`")
 # Words for which docs/glossary.md has another; decisions and the change log keep theirs.
 _REFUSED = {
@@ -95,10 +95,10 @@ def _in_document(path: Path, text: str) -> Iterator[str]:
     """Everything that a document names must exist."""
     name = path.relative_to(ROOT)
     for crate, file, test in set(_TEST.findall(text)):
-        folder = ROOT / crate / "tests"
-        sources = [source for source in (folder / "it" / f"{file}.rs", folder / f"{file}.rs") if source.exists()]
+        folders = [ROOT / crate / folder for folder in ("tests/it", "tests", "src")]
+        sources = [source for folder in folders if (source := folder / f"{file}.rs").exists()]
         if not any(f"fn {test}(" in source.read_text() for source in sources):
-            yield f"{name}: there is no test {test} in {crate}/tests/it/{file}.rs or {crate}/tests/{file}.rs"
+            yield f"{name}: there is no test {test} in {file}.rs of {crate}/tests/it, {crate}/tests or {crate}/src"
     for other in set(_PATH.findall(text)):
         if not (ROOT / other).exists():
             yield f"{name}: there is no file {other}"

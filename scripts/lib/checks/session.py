@@ -31,9 +31,9 @@ _LIMIT_S = 240
 # 4.3 s, and eight of them: a queue pair lives on while a box is away.
 _TIMEOUT_EXPONENT = 20
 _LOSS = "2e-3"
-# Room for wan.mtu and VLAN tags in the interfaces, for a frame in a slot of a packet socket, and for a slot in a buffer of lr2-wan and lr2-host.
+# Interfaces take frames of wan.mtu with VLAN tags; the slots of packet sockets, and the buffers of lr2-wan and lr2-host, take those frames.
 _INTERFACE_MTU, _SLOT, _MTU = 4300, 8192, 8192
-# Looked at every 20 ms, by the documents; this machine may be busy.
+# The gateway looks at links every 20 ms; a busy machine takes longer.
 _CUT_S = 5
 # The tunnel's EtherType, and the first byte of a control message: the version, and 3.
 _MESSAGE = re.compile(rb"\x88\xb5[\x13\x23\x33\x43\x53]")
@@ -64,8 +64,8 @@ class Session:
         self._flows()
 
     def _lay_cables(self) -> None:
-        # DPDK gives a packet socket the number "process id XOR interface", which no other interface of the namespace may have: processes that
-        # run at a time have ids that are near each other, and so the interfaces have numbers that are not.
+        # DPDK numbers the fanout group of a port by process id XOR interface index, modulo 2^16. Two interfaces of a namespace may not have the
+        # same group: process ids are close together, so these indices are far apart.
         numbers = iter(range(1 << 12, 9 << 12, 1 << 12))
         for site in "ab":
             for ends in ((f"host-{site}", f"lan-{site}"), (f"wan-{site}", f"far-{site}")):
@@ -242,13 +242,13 @@ class Session:
         self._flows()
 
     def cut(self) -> None:
-        """The cable at box A's WAN port. The box takes its LAN port down, which its host sees."""
+        """Cuts the cable at box A's WAN port. The box takes its LAN port down, and its host loses the carrier."""
         ip("link", "set", "far-a", "down")
         self.a.says("port wan is down", _CUT_S)
         self.a.says("port lan is taken down", _CUT_S)
         wait_until(lambda: not has_carrier("host-a"), _CUT_S, "host A without a carrier")
-        metrics = self.a.metrics()
-        if metrics.total("lr2_port_up", port="wan") or not metrics.total("lr2_port_held_down", port="lan"):
+        counted = self.a.metrics()
+        if counted.total("lr2_port_up", port="wan") or not counted.total("lr2_port_held_down", port="lan"):
             raise RuntimeError("the metrics say nothing of the cut")
         self.b.says("no peer answers")
         self._alert("Lr2PortDown", self.a)

@@ -29,7 +29,7 @@ def ip(*words: str) -> None:
 
 
 def cable(one: str, other: str, numbers: tuple[int, int] | None = None) -> None:
-    """Two interfaces, each of which receives what the other sends, with these numbers among those of the namespace."""
+    """Makes a pair of veth interfaces; `numbers` are their interface indices, which the kernel chooses otherwise."""
     first, second = (("index", str(number)) for number in numbers) if numbers else ((), ())
     ip("link", "add", "name", one, *first, "type", "veth", "peer", "name", other, *second)
 
@@ -40,6 +40,6 @@ def has_carrier(interface: str) -> bool:
     return {"UP", "LOWER_UP"} <= set(json.loads(ended.stdout)[0]["flags"])
 
 
-def packet_socket(number: int, interface: str, frame_bytes: int = 2048, frames: int = 512) -> str:
+def packet_socket(number: int, interface: str, frame_bytes: int = 2048) -> str:
     """A port on an interface of the kernel, for `lr2-gateway`, `lr2-wan` and `lr2-host`; `frame_bytes` is a power of two."""
-    return f"net_af_packet{number},iface={interface},blocksz={max(4096, frame_bytes)},framesz={frame_bytes},framecnt={frames}"
+    return f"net_af_packet{number},iface={interface},blocksz={max(4096, frame_bytes)},framesz={frame_bytes}"

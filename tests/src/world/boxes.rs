@@ -1,4 +1,4 @@
-//! Frames through a box, and what is checked of them.
+//! Passes frames through a box, and checks its frame counts, the order of flows, and sessions.
 
 use common::frame::{Frame, Side};
 use common::heap::HeapFrame;
@@ -50,7 +50,7 @@ impl World {
     fn check_order(&mut self, me: usize, frame: &mut HeapFrame) {
         let Some(order) = &mut self.order else { return };
         let Some(fault) = order.leaves(me, frame) else { return };
-        // Damage of a shim is damage of the order.
+        // A damaged shim may name any number or predecessor.
         let is_damaged = is_damaged(&self.ends);
         let boxes = self.ends.each_ref().map(|end| end.switch.as_ref());
         let [Some(a), Some(b)] = boxes else { return };
@@ -62,7 +62,7 @@ impl World {
         );
     }
 
-    /// Of tunnels with one session in the whole run, no frame has come to an end of another one.
+    /// Checks that a tunnel which had one session only received no frame of another session.
     pub(super) fn check_sessions(&self) {
         let boxes = self.ends.each_ref().map(|end| end.switch.as_ref());
         let [Some(a), Some(b)] = boxes else { return };

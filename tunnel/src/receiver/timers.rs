@@ -49,7 +49,8 @@ impl<F> Receiver<F> {
             // `give_up` was made shorter: paced frames that have waited for longer are delivered now. R-TUN-60
             self.deliver_all(now, out);
         }
-        // No gap is as old where a lane has been silent since before the predecessor, or where that is impossible.
+        // A frame can wait for `give_up` although no gap is that old: its predecessor was sent on a lane that is silent
+        // since, or the frame names an impossible one. R-TUN-10
         while let Some((since, before)) = self.waiting.oldest() {
             if now < since + config.give_up {
                 break;

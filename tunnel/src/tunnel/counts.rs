@@ -1,8 +1,6 @@
 //! The books of a tunnel.
 
 use crate::encapsulation::{OuterFault, Unfit};
-use crate::receiver::Received;
-use crate::sender::Sent;
 use crate::session::Refusal;
 
 /// Why a frame was dropped.
@@ -76,7 +74,7 @@ impl From<OuterFault> for Dropped {
     }
 }
 
-/// Frames in and out, beside [`Sent`] and [`Received`].
+/// Frames in and out, beside [`Sent`](crate::Sent) and [`Received`](crate::Received).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// From the LAN.
@@ -124,14 +122,13 @@ impl Counts {
         self.refused[why.index()] += 1;
     }
 
-    /// Whether all frames that came in are accounted for.
-    pub(super) fn is_balanced(&self, sent: &Sent, received: &Received) -> bool {
+    /// Whether all frames that came in are accounted for; lanes have `sent` and received `arrived` of them.
+    pub(super) fn is_balanced(&self, sent: u64, arrived: u64) -> bool {
         let came = self.from_lan + self.from_wan;
         let refused: u64 = self.refused.iter().sum();
         let dropped: u64 = self.dropped.iter().sum();
         let went = self.plain_to_wan + self.plain_to_lan + self.unsequenced + self.local;
         let both = self.after_order;
-        let lanes = sent.frames + received.arrived;
-        came + both == went + self.messages + refused + dropped + lanes
+        came + both == went + self.messages + refused + dropped + sent + arrived
     }
 }

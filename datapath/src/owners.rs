@@ -2,10 +2,8 @@
 
 use common::frame::Side;
 use common::wire::Spread;
-use tunnel::Division;
 use tunnel::encapsulation::Encapsulation;
-
-use crate::port::PortId;
+use tunnel::{Division, Port};
 
 /// How flows are divided into parts. Part `n` belongs to worker `n` modulo their number.
 #[derive(Clone, Debug)]
@@ -17,14 +15,14 @@ pub enum Owners {
 }
 
 impl Owners {
-    /// The part of a frame that arrived at a port; `None`: any worker can take it.
+    /// The part of a frame that arrived on a side, at that port of the WAN; `None`: any worker can take it.
     #[inline]
-    pub fn part(&self, port: PortId, frame: &[u8]) -> Option<usize> {
-        match (self, port.side()) {
+    pub fn part(&self, (side, port): (Side, Port), frame: &[u8]) -> Option<usize> {
+        match (self, side) {
             (Self::Pairs(spread), _) => Some(spread.bucket(frame)),
             (Self::Tunnels(division, _), Side::Lan) => Some(division.of_frame(frame).into()),
             (Self::Tunnels(division, wan), Side::Wan) => {
-                let encapsulation = wan.get(usize::from(port.wan_port().get()))?;
+                let encapsulation = wan.get(usize::from(port.get()))?;
                 encapsulation.tunnel_of(*division, frame).map(usize::from)
             }
         }
