@@ -11,7 +11,8 @@ use crate::message::Echo;
 
 /// Frames by which a rate is measured, at least.
 const FRAMES_MIN: u32 = 8;
-/// Part of a round trip over which it is measured.
+/// Part of a round trip over which it is measured where there is no queue. Behind one it is a whole round trip: a box that was
+/// not scheduled for some milliseconds reports what came meanwhile at once, and the fastest of many short times is its burst.
 const PART: u64 = 4;
 /// Round trips for which the fastest delivery counts.
 const REMEMBERED: u64 = 16;
@@ -61,7 +62,11 @@ impl<T: Copy + Ord> Least<T> {
 pub(super) struct Delivery {
     /// When the rate was measured, and the frames that had arrived then.
     measured: Option<(Time, u32)>,
-    /// Time from frame to frame where they came fastest, behind a queue.
+    /// Frames that came behind a queue, and the time that they took.
+    behind: (Span, u64),
+    /// Time from frame to frame in them, until a whole round trip was measured: a first queue grows fast.
+    early: Option<Span>,
+    /// Time from frame to frame where they came fastest in a round trip, behind a queue.
     slot: Least<Span>,
     /// The same without one: the path may be faster.
     seen: Least<Span>,
@@ -108,7 +113,7 @@ impl Delivery {
         {
             self.queued_at = Some(now);
         } else if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
-            (self.queued_at, self.slot) = (None, Least::default());
+            (self.queued_at, self.early, self.slot) = (None, None, Least::default());
             self.reckon();
         }
         self.backlog.on_echo(echo.sent_at, delay.saturating_sub(least));
@@ -126,27 +131,50 @@ impl Delivery {
             return;
         }
         self.measured = Some((now, frames));
-        if count >= FRAMES_MIN {
-            // Without a queue frames arrive as they are sent.
-            let has_queue = self.queued_at.is_some_and(|at| now < at + rtt);
-            let least = if has_queue { &mut self.slot } else { &mut self.seen };
-            least.turn(now, rtt * REMEMBERED);
-            least.add(time / u64::from(count));
+        // Without a queue frames arrive as they are sent.
+        if self.queued_at.is_some_and(|at| now < at + rtt) {
+            self.came_behind(now, time, count, rtt);
+        } else {
+            self.behind = Default::default();
+            if count >= FRAMES_MIN {
+                self.seen.turn(now, rtt * REMEMBERED);
+                self.seen.add(time / u64::from(count));
+            }
         }
         self.explained = rtt + interval;
         self.reckon();
+    }
+
+    /// So many frames came behind a queue in this time.
+    fn came_behind(&mut self, now: Time, time: Span, count: u32, rtt: Span) {
+        let (time, count) = (self.behind.0 + time, self.behind.1 + u64::from(count));
+        self.behind = (time, count);
+        if count < u64::from(FRAMES_MIN) {
+            return;
+        }
+        self.early = Some(time / count);
+        if time >= rtt {
+            self.slot.turn(now, rtt * REMEMBERED);
+            self.slot.add(time / count);
+            self.behind = (time / 2, count / 2);
+        }
     }
 
     /// A quarter more may be in flight, or a path that became faster would never be found; three times as
     /// much where there was no queue.
     fn reckon(&mut self) {
         let seen = self.seen.get().map_or(Span::ZERO, |seen| seen / 3);
-        self.per_frame = self.slot.get().map_or(seen, |slot| slot * 4 / 5);
+        self.per_frame = self.behind_queue().map_or(seen, |slot| slot * 4 / 5);
     }
 
-    /// The time that a frame adds to a queue; zero for a path that had none lately, and may be much faster than it was used.
+    /// The time that a frame adds to a queue, without the quarter: echoes correct what is predicted; zero for a path that had none lately, and may be much faster than it was used.
     fn per_queued(&self) -> Span {
-        if self.slot.get().is_some() { self.per_frame } else { Span::ZERO }
+        self.behind_queue().unwrap_or_default()
+    }
+
+    /// Time from frame to frame behind a queue, if there was one.
+    fn behind_queue(&self) -> Option<Span> {
+        self.slot.get().or(self.early)
     }
 
     /// Whether frames have waited in the network lately.
@@ -242,9 +270,9 @@ mod tests {
     fn a_queue_is_predicted_from_the_frames_sent_since() {
         let mut delivery = steady(MS);
         delivery.on_probe(at(200), 20_000);
-        // A frame takes 10 µs, and four fifths of that are predicted.
-        assert_eq!(delivery.wait(at(200), 21_000, 0), MS * 8);
-        assert_eq!(delivery.wait(at(203), 21_000, 0), MS * 5, "the path goes on meanwhile");
+        // A frame takes 10 µs.
+        assert_eq!(delivery.wait(at(200), 21_000, 0), MS * 10);
+        assert_eq!(delivery.wait(at(203), 21_000, 0), MS * 7, "the path goes on meanwhile");
     }
 
     #[test]
@@ -274,6 +302,21 @@ mod tests {
         delivery.arrived(at(8), 60, MS);
         delivery.arrived(at(9), 600, MS);
         assert_eq!(delivery.excess(6_000) + explained, Span::from_nanos(3_333 * 6_000));
+    }
+
+    /// Boxes share their cores: 100 frames in each 10 ms, of which 4 ms bring nothing, and the ms after them brings 50.
+    #[test]
+    fn a_box_that_is_not_scheduled_for_a_while_makes_no_path_faster() {
+        let (mut delivery, mut count) = (Delivery::default(), 0);
+        delivery.round_trip(at(0), MS * 10);
+        delivery.on_echo(at(0), &echo(0, MS * 5));
+        for ms in 0..400 {
+            delivery.on_echo(at(ms), &echo(ms, MS * 6));
+            count += [10, 10, 10, 10, 10, 0, 0, 0, 0, 50][ms as usize % 10];
+            delivery.arrived(at(ms), count, MS);
+        }
+        let slot = delivery.per_queued();
+        assert!(Span::from_micros(80) <= slot && slot <= Span::from_micros(105), "{slot:?}");
     }
 
     #[test]
