@@ -108,6 +108,10 @@ fn earliest_takes_the_fastest_lane_while_its_port_is_free() {
     });
     assert_lossless(&mut world);
     assert!(world.used[1] > 19_000, "{:?}", world.used);
+    // R-TUN-33: what it goes by is what is told of the lanes.
+    let delay = |n| world.sender.1.delay(lane(n)).expect("it is measured");
+    let later = [0, 1, 2, 3].map(|n| (delay(n) - delay(1)) / 1_000_000);
+    assert_eq!(later, [3, 0, 1, 2]);
     assert!(world.receiver.1.counts().waited < 1_000, "{:?}", world.receiver.1.counts());
 }
 
