@@ -169,7 +169,10 @@ mod tests {
 
     #[test]
     fn a_value_is_read_as_in_the_file_or_refused_in_words() {
-        let config = good(&lab(""));
+        // No key has its default, so that one that is reset shows.
+        let config = good(&lab(
+            "[recovery]\ntolerance = \"off\"\ntolerance_depth = 9\ntolerance_wait = \"90us\"\ntolerance_stall = \"900us\"\n",
+        ));
         for (name, text, value) in [
             ("wan.spray", "pinned", Value::from("pinned")),
             ("wan.spray", " \"reps\"\n", "reps".into()),
