@@ -168,6 +168,11 @@ pub struct Lane {
     pub round_trip: f64,
     /// Mean deviation of the round trip.
     pub delay_variation: f64,
+    /// Time that a frame is predicted to wait in queues of its path.
+    pub queue: f64,
+    /// By how much its path takes longer, one way and without a queue, than the shortest one of the tunnel; 0 until it is
+    /// measured.
+    pub later: f64,
     /// Time for which sent frames have waited for a report.
     pub report_age: f64,
     /// Frames sent for the first time.
@@ -178,6 +183,10 @@ pub struct Lane {
     pub lost: u64,
     /// Lost frames that were not sent again.
     pub skipped: u64,
+    /// Frames sent again on another lane, as this one was silent; among those sent again.
+    pub moved: u64,
+    /// Frames that reached the peer with a congestion mark of the path.
+    pub marked: u64,
     /// Frames received and delivered.
     pub delivered: u64,
     /// Of these, frames that waited for an earlier one.
@@ -186,6 +195,12 @@ pub struct Lane {
     pub duplicate: u64,
     /// Missing numbers that were given up.
     pub given_up: u64,
+    /// Numbers of the peer that were reported missing and were late: sent again needlessly.
+    pub misjudged: u64,
+    /// Later numbers that may arrive before a missing one counts as lost; 0 on a lane that keeps order.
+    pub tolerated_numbers: u64,
+    /// Time after which a missing number counts as lost; 0 on a lane that keeps order.
+    pub tolerated: f64,
 }
 
 /// `/recovery`: counters of the Sentry and Depot pipelines, summed over all workers. With a tunnel these pipelines repair

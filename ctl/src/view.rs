@@ -147,13 +147,19 @@ pub fn lanes(it: &Lanes) -> String {
         "<port",
         "<state",
         "round trip",
+        "later by",
+        "queue",
         "sent",
         "resent",
         "lost",
         "skipped",
+        "moved",
+        "marked",
         "delivered",
         "waited",
         "given up",
+        "misjudged",
+        "tolerated",
     ]);
     for lane in &it.lanes {
         table.row([
@@ -162,13 +168,19 @@ pub fn lanes(it: &Lanes) -> String {
             lane.port.to_string(),
             lane.state.to_string(),
             span(lane.round_trip),
+            span(lane.later),
+            span(lane.queue),
             lane.sent.to_string(),
             lane.resent.to_string(),
             lane.lost.to_string(),
             lane.skipped.to_string(),
+            lane.moved.to_string(),
+            lane.marked.to_string(),
             lane.delivered.to_string(),
             lane.waited.to_string(),
             lane.given_up.to_string(),
+            lane.misjudged.to_string(),
+            span(lane.tolerated),
         ]);
     }
     table.text("there is no tunnel, and so there are no lanes")

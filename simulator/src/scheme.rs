@@ -35,8 +35,11 @@ impl Scheme {
     pub const AUTO: Self = Self("auto");
     /// This product's tunnel.
     pub const TUNNEL: Self = Self("tunnel");
+    /// Rerouting in the network, beside go-back-N between the RNICs. It is in none of the lists for any scenario, as it needs
+    /// a WAN port for each path.
+    pub const CONWEAVE: Self = Self("conweave");
 
-    /// Those that come with the simulator, in the order of tables and plots.
+    /// Those that come with the simulator and are for any scenario, in the order of tables and plots.
     pub const ALL: [Self; 12] = [
         Self::LOSSLESS,
         Self::GBN,

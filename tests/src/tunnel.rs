@@ -6,7 +6,6 @@ use common::time::Span;
 use common::verdict::Tolerance;
 use datapath::{Datapath, Which};
 use tunnel::session::SessionConfig;
-use tunnel::spray::Policy;
 use tunnel::{Config, Part, ReceiverConfig, SenderConfig, report_interval};
 
 use crate::end::FIRST_BOOT;
@@ -63,8 +62,8 @@ pub(crate) fn tunnel_end(
             rtt,
             cache_max: 1 << 16,
             ports,
-            spray: Policy::default(),
-            resend_copies: 2,
+            spray: underlay.sprays[me],
+            resend_copies: underlay.resend_copies[me],
         },
         receiver: ReceiverConfig {
             lanes,

@@ -1,4 +1,4 @@
-//! The network under a tunnel: how frames are carried, on how many lanes, over one path or two.
+//! The network under a tunnel: how frames are carried, on how many lanes, chosen how, over one path or two.
 
 use std::sync::OnceLock;
 
@@ -9,6 +9,7 @@ use tunnel::encapsulation::{
     DEFAULT_ETHERTYPE, DEFAULT_PORT, Encapsulation, Udp, UdpConfig, source_ports,
 };
 use tunnel::session::{EndPoint, SessionConfig};
+use tunnel::spray::Policy;
 
 use crate::link::Impairment;
 
@@ -43,15 +44,29 @@ pub struct Underlay {
     pub lanes: u8,
     /// A second path, if there is one.
     pub second: Option<SecondPath>,
+    /// How each box chooses among its lanes.
+    pub sprays: [Policy; 2],
+    /// How often each box sends a lost frame again.
+    pub resend_copies: [u8; 2],
     /// The first sessions of both boxes begin less than 1,000 numbers before the transmitted 32 bits wrap.
     pub wraps: bool,
 }
 
 impl Default for Underlay {
     fn default() -> Self {
-        Self { carried: Carried::Ethernet, lanes: 1, second: None, wraps: false }
+        Self {
+            carried: Carried::Ethernet,
+            lanes: 1,
+            second: None,
+            sprays: [Policy::default(); 2],
+            resend_copies: [2; 2],
+            wraps: false,
+        }
     }
 }
+
+const POLICIES: [Policy; 5] =
+    [Policy::Pinned, Policy::Oblivious, Policy::Reps, Policy::Strack, Policy::Earliest];
 
 /// See [`Underlay::wraps`].
 const BEFORE_WRAP: u32 = 1_000;
@@ -71,12 +86,17 @@ impl Underlay {
                 .collect(),
         });
         let lanes = [1, 1, 2, 4, 8][rng.random_range(0..5)];
-        Self {
+        let mut underlay = Self {
             carried: [Ethernet, Ethernet, UdpV4, UdpV6][rng.random_range(0..4)],
             lanes: if second.is_some() { lanes.max(2) } else { lanes },
             second,
             wraps: rng.random(),
-        }
+            ..Self::default()
+        };
+        // The last ones drawn: all else stays as it was.
+        underlay.sprays = [(); 2].map(|()| POLICIES[rng.random_range(0..POLICIES.len())]);
+        underlay.resend_copies = [(); 2].map(|()| rng.random_range(1..=2));
+        underlay
     }
 
     /// WAN ports of each box.

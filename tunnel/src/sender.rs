@@ -12,8 +12,8 @@ mod outgoing;
 mod predecessors;
 mod share;
 mod silence;
+mod watched;
 
-use common::rtt::Rtt;
 use common::time::{Span, Time};
 
 use self::choice::spray;
@@ -169,29 +169,9 @@ impl<K> Sender<K> {
         sum
     }
 
-    /// Counts of a lane: of frames and REPORTs on it, and of frames whose first transmission was on it.
-    pub fn lane_counts(&self, lane: Lane) -> Option<&Sent> {
-        self.lanes.get(lane.index()).map(|lane| &lane.counts)
-    }
-
-    /// How long a lane with unreported frames has waited for a REPORT; zero if all is reported.
-    pub fn report_age(&self, lane: Lane, now: Time) -> Option<Span> {
-        self.lanes.get(lane.index()).map(|lane| lane.report_age(now))
-    }
-
     /// Handles that are kept; some of transmissions that arrived are freed later.
     pub fn kept(&self) -> usize {
         self.kept
-    }
-
-    /// Health of a lane.
-    pub fn health(&self, lane: Lane) -> Option<Health> {
-        self.lanes.get(lane.index()).map(|lane| lane.health)
-    }
-
-    /// The round trip of a lane, with the time that its REPORTs wait.
-    pub fn rtt(&self, lane: Lane) -> Option<&Rtt> {
-        self.lanes.get(lane.index()).map(Outgoing::rtt)
     }
 
     /// Whether every handle that was kept is accounted for.

@@ -32,7 +32,8 @@ pub enum Policy {
     Pinned,
     /// All lanes in turn, in a random order that is another one in each turn.
     Oblivious,
-    /// Lanes whose frames were reported without a mark again, others at random (REPS, arXiv:2407.21625).
+    /// Lanes whose frames were reported without a mark again, else the others in turn, but for those with a mark in the last
+    /// round trip (REPS, arXiv:2407.21625).
     Reps,
     /// All lanes in turn, but for those with a mark in the last round trip (STrack, arXiv:2407.15266).
     Strack,
@@ -166,7 +167,7 @@ impl Spray {
         let chosen = match self.policy {
             Policy::Pinned => self.pinned(now, order, lanes),
             Policy::Oblivious => self.in_turn(lanes),
-            Policy::Reps => self.recycle(lanes).or_else(|| self.in_turn(lanes)),
+            Policy::Reps => self.recycle(now, lanes).or_else(|| self.unmarked_in_turn(now, lanes)),
             Policy::Strack => self.unmarked_in_turn(now, lanes),
             Policy::Earliest => self.earliest(now, lanes).or_else(|| self.in_turn(lanes)),
         };
@@ -265,10 +266,13 @@ impl Spray {
         lane
     }
 
-    /// A lane whose frames came without a mark.
-    fn recycle(&mut self, lanes: &mut impl Lanes) -> Option<Lane> {
+    /// A lane whose frames came without a mark. A REPORT without marks may follow one with marks within a round trip: that
+    /// lane is forgotten when its turn comes.
+    fn recycle(&mut self, now: Time, lanes: &mut impl Lanes) -> Option<Lane> {
+        let avoids_marks = self.marks_tell(now);
         while let Some((lane, left)) = self.recycled.pop_at(0) {
-            if !lanes.is_good(lane) {
+            let is_avoided = avoids_marks && now < self.marked_until(lane);
+            if is_avoided || !lanes.is_good(lane) {
                 continue;
             }
             if left > 1 {

@@ -11,10 +11,12 @@ use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
-    Transmit, Tuning, WireNumber,
+    Setting, Transmit, Tuning, WireNumber,
 };
 
 const LANES: u8 = 2;
+const POLICIES: [Policy; 5] =
+    [Policy::Pinned, Policy::Oblivious, Policy::Reps, Policy::Strack, Policy::Earliest];
 const SESSION: Session = Session::new(u32::MAX - 20);
 
 /// Number `n` of `flow`; a stranger's has none.
@@ -90,6 +92,8 @@ struct World {
     lanes: [[Vec<Sent>; 2]; LANES as usize],
     now: Time,
     next: [u32; 8],
+    /// Whether the sender chooses the lanes of frames, and which of their ports have no room.
+    chooses: Option<[bool; LANES as usize]>,
     /// Numbers that forged frames have taken, at most.
     strangers: u64,
     /// Frames that the sender kept after the last operation.
@@ -148,6 +152,7 @@ impl World {
             lanes: Default::default(),
             now: Time::from_nanos(1_000_000_000),
             next: [0; 8],
+            chooses: None,
             strangers: 0,
         }
     }
@@ -168,6 +173,7 @@ impl World {
             22 => self.out.is_out_of_memory ^= true,
             23 => self.forge(input),
             28 => self.retune(input),
+            29 => self.set(input.byte()),
             24..=27 => self.pass(Span::from_micros(u64::from(input.byte()) * 40)),
             _ => self.pass(Span::from_micros(u64::from(input.byte()))),
         }
@@ -195,18 +201,35 @@ impl World {
         self.pass(Span::from_nanos(1));
     }
 
+    /// The operator sets how lanes are chosen and how often a lost frame is sent again. From now on the sender chooses.
+    fn set(&mut self, to: u8) {
+        let (config, sender) = &mut self.sender;
+        sender.set(config, Setting::Spray(POLICIES[usize::from(to & 7) % POLICIES.len()]));
+        sender.set(config, Setting::ResendCopies(1 + (to >> 3 & 1)));
+        self.chooses = Some([to & 16 != 0, to & 32 != 0]);
+    }
+
     fn frame(&mut self, flow: u8) {
         let n = self.next[usize::from(flow)];
-        self.next[usize::from(flow)] += 1;
         let (config, sender) = &mut self.sender;
         let frame = Frame(Some((flow, n)));
-        let lane = lane((n % 3) as u8);
         let bucket = flow.into();
         let order = match flow {
             _ if is_ack(flow, n) => Order::Ack(bucket),
             4.. => Order::Response(bucket),
             _ => Order::Ordered(bucket),
         };
+        let now = self.now;
+        let lane = match self.chooses {
+            None => lane((n % 3) as u8),
+            Some(full) => {
+                let wait = |lane: Lane| (!full[usize::from(lane.get())]).then_some(Span::ZERO);
+                // Without room there is no frame.
+                let Some(lane) = sender.choose(now, order, wait) else { return };
+                lane
+            }
+        };
+        self.next[usize::from(flow)] += 1;
         sender.on_frame(config, self.now, lane, order.into(), frame, &mut self.out);
     }
 

@@ -39,9 +39,7 @@ pub use common::wire::Spread;
 pub use capacity::{BACKLOG, HANDOFF, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
-pub use parameters::{
-    all as parameters, is_settable, setting, setting_name, value as setting_value,
-};
+pub use parameters::{SETTABLE, all as parameters, is_settable, take_settable, with};
 pub use port_pairs::{Beside, Pair, Pairs};
 pub(crate) use schema::{BURST_MAX, WORKERS};
 pub use settings::sizing::FRAME_OVERHEAD;
@@ -392,14 +390,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Sets what can be set while the gateway runs.
-    pub fn set(&mut self, setting: tunnel::Setting) {
-        match setting {
-            tunnel::Setting::Spray(policy) => self.tunnel.spray = policy,
-            tunnel::Setting::ResendCopies(copies) => self.tunnel.resend_copies = copies,
-        }
-    }
-
     /// Lanes of each tunnel in each direction.
     pub fn lanes(&self) -> u8 {
         u8::try_from(usize::from(self.tunnel.lanes) * self.wan.len()).unwrap_or(Lane::COUNT_MAX)

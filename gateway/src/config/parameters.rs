@@ -2,27 +2,47 @@
 
 use std::path::Path;
 
+use super::{Config, TunnelMode, schema};
 use api::Parameter;
 use serde_json::Value;
 use settings::{Document, Override, Section};
-use tunnel::Setting;
 
-use super::{Config, SPRAYS, TunnelMode, schema, word};
+/// Keys of those that can be set while the gateway runs: any of their values is safe for traffic, and both boxes may have
+/// different ones.
+pub const SETTABLE: [&str; 6] = [
+    "wan.spray",
+    "wan.resend_copies",
+    "recovery.tolerance",
+    "recovery.tolerance_depth",
+    "recovery.tolerance_wait",
+    "recovery.tolerance_stall",
+];
 
-/// Keys of those that can be set while the gateway runs, all of them of a tunnel.
-const SETTABLE: [&str; 2] = ["wan.spray", "wan.resend_copies"];
-
-/// Whether a parameter can be set while the gateway runs, with a tunnel.
+/// Whether a parameter can be set while the gateway runs, with a tunnel if it is one of the tunnel.
 pub fn is_settable(name: &str) -> bool {
     SETTABLE.contains(&name)
 }
 
-/// Reads a value for a parameter that can be set while the gateway runs. It is written as in the file; a string may stand
-/// without quotes.
+/// Copies the value of a parameter that can be set while the gateway runs.
+pub fn take_settable(name: &str, to: &mut Config, from: &Config) {
+    let (tolerance, other) = (&mut to.recovery.tuning.tolerance, from.recovery.tuning.tolerance);
+    match name {
+        "wan.spray" => to.tunnel.spray = from.tunnel.spray,
+        "wan.resend_copies" => to.tunnel.resend_copies = from.tunnel.resend_copies,
+        "recovery.tolerance" => tolerance.mode = other.mode,
+        "recovery.tolerance_depth" => tolerance.limits.depth = other.limits.depth,
+        "recovery.tolerance_wait" => tolerance.limits.loss_wait = other.limits.loss_wait,
+        "recovery.tolerance_stall" => tolerance.limits.stall = other.limits.stall,
+        _ => {}
+    }
+}
+
+/// The configuration with another value of a parameter that can be set while the gateway runs. It is written as in the
+/// file; a string may stand without quotes.
 ///
 /// # Errors
 /// In one line: the value found, and those allowed.
-pub fn setting(name: &str, value: &str) -> Result<Setting, String> {
+pub fn with(config: &Config, name: &str, value: &str) -> Result<Config, String> {
     let value = Override {
         key: name.into(),
         value: value.trim().into(),
@@ -30,36 +50,35 @@ pub fn setting(name: &str, value: &str) -> Result<Setting, String> {
         ..Override::default()
     };
     let read = |_: &Document<'_>, mut root: Section<'_>| {
-        let mut section = root.section("wan");
-        match name {
-            "wan.spray" => schema::spray(&mut section).map(Setting::Spray),
-            "wan.resend_copies" => schema::resend_copies(&mut section).map(Setting::ResendCopies),
-            _ => None,
+        let mut read = config.clone();
+        match name.split_once('.')? {
+            ("wan", key) => {
+                let mut section = root.section("wan");
+                match key {
+                    "spray" => read.tunnel.spray = schema::spray(&mut section)?,
+                    "resend_copies" => {
+                        read.tunnel.resend_copies = schema::resend_copies(&mut section)?;
+                    }
+                    _ => return None,
+                }
+            }
+            ("recovery", _) if is_settable(name) => {
+                read.recovery.tuning.tolerance = schema::tolerance(&mut root.section("recovery"));
+            }
+            _ => return None,
         }
+        let mut new = config.clone();
+        // The section's other keys have their defaults in `read`.
+        take_settable(name, &mut new, &read);
+        Some(new)
     };
     let unfit = |found: &str, allowed: &str| format!("{name}: found {found}; allowed: {allowed}");
     match settings::parse(Path::new(name), "", std::slice::from_ref(&value), read) {
-        Ok(setting) => setting.ok_or_else(|| unfit("a value", "none while the gateway runs")),
+        Ok(new) => new.ok_or_else(|| unfit("a value", "none while the gateway runs")),
         Err(report) => Err(report.problems.first().map_or_else(
             || unfit(&value.value, "another value"),
             |problem| unfit(&problem.found, &problem.allowed),
         )),
-    }
-}
-
-/// The name of a setting.
-pub fn setting_name(setting: Setting) -> &'static str {
-    match setting {
-        Setting::Spray(_) => "wan.spray",
-        Setting::ResendCopies(_) => "wan.resend_copies",
-    }
-}
-
-/// The value of a setting, as in the file.
-pub fn value(setting: Setting) -> Value {
-    match setting {
-        Setting::Spray(policy) => word(SPRAYS, &policy).into(),
-        Setting::ResendCopies(copies) => copies.into(),
     }
 }
 
@@ -76,7 +95,7 @@ pub fn all(config: &Config) -> Vec<Parameter> {
     let has_tunnel = config.tunnel.mode != TunnelMode::Off;
     let parameter = |(name, allowed): (String, String)| Parameter {
         value: find(&values, &name).cloned().unwrap_or_default(),
-        settable: has_tunnel && SETTABLE.contains(&one(&name)),
+        settable: is_settable(one(&name)) && (has_tunnel || !name.starts_with("wan")),
         name: one(&name).to_owned(),
         allowed,
     };
@@ -128,7 +147,8 @@ mod tests {
             Value::Null,
             "it follows from the round trip"
         );
-        assert!(all.iter().all(|parameter| !parameter.settable), "there is no tunnel");
+        let settable: Vec<_> = all.iter().filter(|it| it.settable).map(|it| &*it.name).collect();
+        assert_eq!(settable, SETTABLE[2..], "there is no tunnel");
     }
 
     #[test]
@@ -149,22 +169,39 @@ mod tests {
 
     #[test]
     fn a_value_is_read_as_in_the_file_or_refused_in_words() {
-        for (name, text, parsed) in [
-            ("wan.spray", "pinned", Setting::Spray(tunnel::spray::Policy::Pinned)),
-            ("wan.spray", " \"reps\"\n", Setting::Spray(tunnel::spray::Policy::Reps)),
-            ("wan.resend_copies", "1", Setting::ResendCopies(1)),
+        // No key has its default, so that one that is reset shows.
+        let config = good(&lab(
+            "[recovery]\ntolerance = \"off\"\ntolerance_depth = 9\ntolerance_wait = \"90us\"\ntolerance_stall = \"900us\"\n",
+        ));
+        for (name, text, value) in [
+            ("wan.spray", "pinned", Value::from("pinned")),
+            ("wan.spray", " \"reps\"\n", "reps".into()),
+            ("wan.resend_copies", "1", 1.into()),
+            ("recovery.tolerance", "fixed", "fixed".into()),
+            ("recovery.tolerance_depth", "77", 77.into()),
+            ("recovery.tolerance_wait", "77us", "77us".into()),
+            ("recovery.tolerance_stall", "\"770us\"", "770us".into()),
         ] {
-            assert_eq!(setting(name, text), Ok(parsed));
-            assert_eq!(setting(name, &value(parsed).to_string()), Ok(parsed));
+            let new = with(&config, name, text).unwrap();
+            let (before, after) = (all(&config), all(&new));
+            assert_eq!(one(&after, name).value, value);
+            let again = with(&config, name, &value.to_string()).unwrap();
+            assert_eq!(again.to_string(), new.to_string());
+            // And no other one.
+            let changed = after.iter().zip(&before).filter(|(new, old)| new.value != old.value);
+            assert_eq!(changed.map(|(new, _)| &*new.name).collect::<Vec<_>>(), [name]);
         }
         for (name, text, parts) in [
             ("wan.spray", "random", ["found random", "allowed: \"earliest\""]),
             ("wan.resend_copies", "3", ["found 3", "1 to 2"]),
             ("wan.resend_copies", "", ["found", "1 to 2"]),
             ("lan.mtu", "1500", ["lan.mtu", "none while the gateway runs"]),
+            ("recovery.give_up", "\"1s\"", ["recovery.give_up", "none while the gateway runs"]),
+            ("recovery.tolerance_depth", "0", ["found 0", "1 to 8192"]),
+            ("recovery.tolerance_wait", "soon", ["found soon", "1us"]),
             ("wan.spray", "\"reps\"\nlanes = 3", ["found", "allowed"]),
         ] {
-            let error = setting(name, text).unwrap_err();
+            let error = with(&config, name, text).unwrap_err();
             assert!(
                 parts.iter().all(|part| error.contains(part)) && !error.contains('\n'),
                 "{error}"

@@ -165,12 +165,11 @@ fn wan(doc: &Document<'_>, root: &mut Section<'_>) -> (Vec<Wan>, TunnelSettings)
         // That there is no port has to be said.
         sections.push(root.section("wan"));
     }
-    let mut settings = None;
-    let mut all = Vec::new();
+    let (mut settings, mut all, ports) = (None, Vec::new(), sections.len());
     for mut s in sections {
         let port = port(&mut s);
         let link_rate = s.rate("link_rate", MBPS, 10_000_000 * MBPS);
-        let tunnel = *settings.get_or_insert_with(|| tunnel(doc, &mut s));
+        let tunnel = *settings.get_or_insert_with(|| tunnel(doc, &mut s, ports));
         let udp = udp::read(doc, &mut s, tunnel.mode);
         all.push(Wan { section: s.name().to_owned(), port, udp, link_rate });
         s.finish();
@@ -180,29 +179,36 @@ fn wan(doc: &Document<'_>, root: &mut Section<'_>) -> (Vec<Wan>, TunnelSettings)
     (all, TunnelSettings { is_v6, ..settings })
 }
 
-fn tunnel(doc: &Document<'_>, s: &mut Section<'_>) -> TunnelSettings {
+fn tunnel(doc: &Document<'_>, s: &mut Section<'_>, ports: usize) -> TunnelSettings {
     let mode = s.choice("tunnel", TUNNELS).unwrap_or_default();
+    let ethertype = s
+        .int_hex("tunnel_ethertype", 0x0600, 0xffff, "an EtherType that the link forwards")
+        .and_then(|n| u16::try_from(n).ok())
+        .unwrap_or(DEFAULT_ETHERTYPE);
+    let port = s
+        .read("tunnel_port", "1 to 65535, the UDP port of both boxes", |v| {
+            integer(v).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
+        })
+        .unwrap_or(DEFAULT_PORT);
+    // 0: as many as the workers need.
+    let tunnels = s
+        .int_of("tunnels", TUNNEL_COUNTS, "tunnels, the same at both boxes")
+        .and_then(|n| u8::try_from(n).ok())
+        .unwrap_or(0);
+    let lanes = s
+        .int("lanes", 1, u32::from(Lane::COUNT_MAX), "lanes of each port")
+        .and_then(|n| u8::try_from(n).ok())
+        .unwrap_or(if mode == TunnelMode::Udp { LANES_UDP } else { 1 });
+    // Behind one port lanes share the paths of a network, whose queues no lane knows by itself: docs/tunnel.md.
+    let shares_paths = mode == TunnelMode::Udp && lanes > 1 && ports == 1;
+    let usual = if shares_paths { Policy::Reps } else { Policy::Earliest };
     let tunnel = TunnelSettings {
         mode,
-        ethertype: s
-            .int_hex("tunnel_ethertype", 0x0600, 0xffff, "an EtherType that the link forwards")
-            .and_then(|n| u16::try_from(n).ok())
-            .unwrap_or(DEFAULT_ETHERTYPE),
-        port: s
-            .read("tunnel_port", "1 to 65535, the UDP port of both boxes", |v| {
-                integer(v).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
-            })
-            .unwrap_or(DEFAULT_PORT),
-        // 0: as many as the workers need.
-        tunnels: s
-            .int_of("tunnels", TUNNEL_COUNTS, "tunnels, the same at both boxes")
-            .and_then(|n| u8::try_from(n).ok())
-            .unwrap_or(0),
-        lanes: s
-            .int("lanes", 1, u32::from(Lane::COUNT_MAX), "lanes of each port")
-            .and_then(|n| u8::try_from(n).ok())
-            .unwrap_or(if mode == TunnelMode::Udp { LANES_UDP } else { 1 }),
-        spray: spray(s).unwrap_or_default(),
+        ethertype,
+        port,
+        tunnels,
+        lanes,
+        spray: spray(s).unwrap_or(usual),
         resend_copies: resend_copies(s).unwrap_or(RESEND_COPIES),
         is_v6: false,
     };
@@ -390,7 +396,8 @@ fn recovery(doc: &Document<'_>, mut s: Section<'_>, tunnel: TunnelMode) -> Recov
     recovery
 }
 
-fn tolerance(s: &mut Section<'_>) -> Tolerance {
+/// When a missing number or PSN counts as lost.
+pub(super) fn tolerance(s: &mut Section<'_>) -> Tolerance {
     let (short, longest) = (Span::from_micros(1), Span::from_millis(1_000));
     let usual = Limits::default();
     Tolerance {

@@ -7,9 +7,11 @@ use api::Configuration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde_json::Value;
 use switch::FlowName;
+use tunnel::Setting;
 
 use crate::config::{self, Config};
 use crate::reload::Change;
+use crate::shares::settings;
 use api::Parameter;
 
 /// Settings that may wait for a worker, which takes them every few milliseconds.
@@ -33,8 +35,8 @@ pub struct Parameters(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     all: Vec<Parameter>,
-    /// With what was set.
-    config: Option<Config>,
+    /// That of the file, and the same with what was set.
+    configs: Option<[Config; 2]>,
     workers: Vec<Producer<Change>>,
     /// The newest change of each kind, for workers that start later.
     set: Vec<Change>,
@@ -45,7 +47,7 @@ impl Parameters {
     pub fn new(config: &Config) -> Self {
         Self(Mutex::new(Inner {
             all: config::parameters(config),
-            config: Some(config.clone()),
+            configs: Some([config.clone(), config.clone()]),
             ..Inner::default()
         }))
     }
@@ -69,7 +71,9 @@ impl Parameters {
 
     /// The effective configuration, with what was set. Of secrets it has the names of their files.
     pub fn config(&self) -> Configuration {
-        let Some(config) = self.inner().config.clone() else { return Configuration::default() };
+        let Some([_, config]) = self.inner().configs.clone() else {
+            return Configuration::default();
+        };
         let toml = config.to_string();
         let object: Option<Value> = toml::from_str(&toml).ok();
         let file = config.file.display().to_string();
@@ -98,12 +102,10 @@ impl Parameters {
             };
             return Err(Refused::Unfit(format!("{name}: {why}")));
         }
-        let setting = config::setting(name, value).map_err(Refused::Unfit)?;
-        inner.send(&[Change::Setting(setting)])?;
-        inner.all[at].value = config::setting_value(setting);
-        if let Some(config) = &mut inner.config {
-            config.set(setting);
-        }
+        let Some([file, config]) = inner.configs.clone() else { return Err(Refused::Unknown) };
+        let new = config::with(&config, name, value).map_err(Refused::Unfit)?;
+        inner.send(&[change_of(name, &new)])?;
+        inner.show([file, new]);
         Ok(inner.all[at].clone())
     }
 
@@ -145,35 +147,39 @@ impl Inner {
     }
 
     fn apply(&mut self, changes: &[Change], new: &Config) -> Result<(), Refused> {
-        self.send(changes)?;
         let mut config = new.clone();
-        if let Some(old) = &self.config {
-            config.tunnel.spray = old.tunnel.spray;
-            config.tunnel.resend_copies = old.tunnel.resend_copies;
-        }
-        for change in changes {
-            if let Change::Setting(setting) = change {
-                config.set(*setting);
+        if let Some([file, set]) = &self.configs {
+            // What was set since the start stays, unless the file has another value now.
+            let [before, now] = [file, new].map(config::parameters);
+            let value = |all: &[Parameter], name| {
+                all.iter().find(|it| it.name == name).map(|it| it.value.clone())
+            };
+            for name in config::SETTABLE {
+                if value(&before, name) == value(&now, name) {
+                    config::take_settable(name, &mut config, set);
+                }
             }
         }
-        self.config = Some(config);
-        let new = config::parameters(new);
+        let mut changes = changes.to_vec();
+        for change in &mut changes {
+            if let Change::Recovery(recovery) = change {
+                **recovery = settings(&config);
+            }
+        }
+        self.send(&changes)?;
+        self.show([new.clone(), config]);
+        Ok(())
+    }
+
+    /// Shows these configurations from now on: that of the file, and the same with what was set.
+    fn show(&mut self, configs: [Config; 2]) {
+        let new = config::parameters(&configs[1]);
         for parameter in &mut self.all {
-            // What was set since the start stays, unless the file has another value now.
-            let is_kept = parameter.settable
-                && !changes.iter().any(|change| match change {
-                    Change::Setting(setting) => config::setting_name(*setting) == parameter.name,
-                    Change::Keys(_)
-                    | Change::RemotePrefixes(_)
-                    | Change::Recovery(_)
-                    | Change::Protection(..) => false,
-                });
-            let fresh = new.iter().find(|fresh| fresh.name == parameter.name);
-            if let Some(fresh) = fresh.filter(|_| !is_kept) {
+            if let Some(fresh) = new.iter().find(|fresh| fresh.name == parameter.name) {
                 parameter.value = fresh.value.clone();
             }
         }
-        Ok(())
+        self.configs = Some(configs);
     }
 
     /// Sends changes to all workers, or to none.
@@ -198,6 +204,15 @@ impl Inner {
     }
 }
 
+/// What tells a worker the value of a parameter that can be set while the gateway runs.
+fn change_of(name: &str, config: &Config) -> Change {
+    match name {
+        "wan.spray" => Change::Setting(Setting::Spray(config.tunnel.spray)),
+        "wan.resend_copies" => Change::Setting(Setting::ResendCopies(config.tunnel.resend_copies)),
+        _ => Change::Recovery(Box::new(settings(config))),
+    }
+}
+
 fn is_same_kind(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::Setting(one), Change::Setting(other)) => discriminant(one) == discriminant(other),
@@ -207,7 +222,7 @@ fn is_same_kind(one: &Change, other: &Change) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tunnel::Setting;
+    use common::verdict::Mode;
     use tunnel::spray::Policy;
 
     use super::*;
@@ -263,6 +278,54 @@ mod tests {
         assert_eq!(parameters.set("wan.spray", "reps"), Err(Refused::Busy));
         assert!(workers[0].pop().is_err(), "the first has room, the second has none");
         assert_eq!(value(), "pinned");
+    }
+
+    // R-TUN-54
+    #[test]
+    fn the_tolerance_is_set_with_a_tunnel_or_without_one() {
+        for wan in ["[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"] {
+            let config = good(&lab("").replace("[wan]\n", wan));
+            let parameters = Parameters::new(&config);
+            let mut worker = parameters.add_worker();
+            assert!(parameters.set("recovery.tolerance", "fixed").is_ok());
+            let set = parameters.set("recovery.tolerance_depth", "77").expect("it can be set");
+            assert_eq!(set.value, 77);
+            let (_, last) = (worker.pop(), worker.pop());
+            let Ok(Change::Recovery(found)) = last else { panic!("{last:?}") };
+            let tolerance = found.switch.tuning.tolerance;
+            assert_eq!((tolerance.mode, tolerance.limits.depth), (Mode::Fixed, 77));
+            assert_eq!(found.tunnel.tolerance, tolerance);
+            // All else is as it was.
+            let mut before = config.clone();
+            before.recovery.tuning.tolerance = tolerance;
+            assert_eq!(*found, settings(&before));
+        }
+    }
+
+    /// What was set stays when the file is read again, also where a timer of the same change is another one; the file wins
+    /// where its own value is another one than before.
+    // R-TUN-54
+    #[test]
+    fn what_was_set_stays_until_the_file_says_otherwise() {
+        let file = |more: &str| good(&lab(&format!("[recovery]\n{more}\n")));
+        let parameters = Parameters::new(&file(""));
+        let mut worker = parameters.add_worker();
+        assert!(parameters.set("recovery.tolerance_depth", "77").is_ok());
+        let mut reload = |old: &Config, new: &Config| {
+            let changes = crate::reload::changes(old, new, &old.pool).expect("it can be applied");
+            assert_eq!(Parameters::apply_all(&[(&parameters, &changes.changes, new)]), Ok(()));
+            let last = std::iter::from_fn(|| worker.pop().ok()).last();
+            let Some(Change::Recovery(found)) = last else { panic!("{last:?}") };
+            let tuning = found.switch.tuning;
+            let shown = parameters.config().config["recovery"]["tolerance_depth"].clone();
+            assert_eq!(shown, tuning.tolerance.limits.depth);
+            (tuning.tolerance.limits.depth, tuning.rtt_guess.as_micros())
+        };
+        let guess = file("rtt_guess = \"77ms\"");
+        assert_eq!(reload(&file(""), &guess), (77, 77_000));
+        let depth = file("rtt_guess = \"77ms\"\ntolerance_depth = 9");
+        assert_eq!(reload(&guess, &depth), (9, 77_000));
+        assert_eq!(reload(&depth, &guess), (8, 77_000), "the default again");
     }
 
     #[test]

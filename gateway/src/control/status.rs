@@ -196,11 +196,15 @@ pub fn lanes(state: &State) -> Lanes {
                 state: found.map_or("down", |(_, word)| word).into(),
                 round_trip: seconds(LaneIo::RttNanos),
                 delay_variation: seconds(LaneIo::DeviationNanos),
+                queue: seconds(LaneIo::QueueNanos),
+                later: seconds(LaneIo::LaterNanos),
                 report_age: seconds(LaneIo::ReportAgeNanos),
                 sent: get(LaneIo::First),
                 resent: get(LaneIo::Resent),
                 lost: get(LaneIo::Lost),
                 skipped: get(LaneIo::Skipped),
+                moved: get(LaneIo::Moved),
+                marked: get(LaneIo::Marked),
                 delivered: [LaneIo::Ordered, LaneIo::Overtook, LaneIo::Late, LaneIo::Unordered]
                     .into_iter()
                     .map(get)
@@ -208,6 +212,9 @@ pub fn lanes(state: &State) -> Lanes {
                 waited: get(LaneIo::Waited),
                 duplicate: get(LaneIo::Duplicate),
                 given_up: get(LaneIo::GivenUp) + get(LaneIo::PeerSkipped),
+                misjudged: get(LaneIo::Misjudged),
+                tolerated_numbers: get(LaneIo::ToleratedDepth),
+                tolerated: seconds(LaneIo::ToleratedNanos),
             });
         }
     }

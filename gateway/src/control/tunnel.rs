@@ -54,28 +54,31 @@ impl Expected {
     }
 }
 
-/// The reason why one of the tunnels does not protect every frame, in one line; `None` if all do. It names the tunnel,
-/// unless all have a problem.
+/// The reason why some of the tunnels do not protect every frame, in one line; `None` if all do. It names each of these,
+/// unless all have the same problem.
 pub fn first_problem(
     expected: &Expected,
     tunnels: &[TunnelCounters],
     ways: &[Way],
 ) -> Option<String> {
     let all: Vec<_> = tunnels.iter().map(|tunnel| problem(expected, tunnel, ways)).collect();
-    let (n, line) = all.iter().enumerate().find_map(|(n, line)| Some((n, line.as_ref()?)))?;
-    if all.iter().all(Option::is_some) {
-        return Some(line.clone());
+    let first = all.first()?;
+    if all.iter().all(|line| line == first) {
+        return first.clone();
     }
-    let rest = line.strip_prefix("tunnel: ").unwrap_or(line);
-    Some(format!("tunnel {n} of {}: {rest}", tunnels.len()))
+    let name = |(n, line): (usize, &Option<String>)| {
+        let line = line.as_ref()?;
+        let rest = line.strip_prefix("tunnel: ").unwrap_or(line);
+        Some(format!("tunnel {n} of {}: {rest}", tunnels.len()))
+    };
+    let named: Vec<_> = all.iter().enumerate().filter_map(name).collect();
+    Some(named.join("; "))
 }
 
 /// The reason why a tunnel does not protect every frame, in one line; `None` if it does.
 pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     if tunnel.get(TunnelIo::Up) > 0 {
-        return short_path(expected, tunnel)
-            .or_else(|| unused_port(expected, tunnel, ways))
-            .or_else(|| silent_lane(expected, tunnel));
+        return short_path(expected, tunnel).or_else(|| out(expected, tunnel, ways));
     }
     let fate = expected.fate();
     let way = ways.iter().find(|way| way.mac.is_none() || way.has_stranger).or(ways.first());
@@ -83,31 +86,60 @@ pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Op
     Some(format!("tunnel: no session with the peer, frames {fate}: {why}"))
 }
 
-/// A WAN port that carries nothing beside others that do.
-fn unused_port(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
-    let all = PortId::all(expected.ports).skip(1);
-    if expected.ports == 1 || !all.clone().any(|port| tunnel.uses(port.wan_port())) {
-        return None;
-    }
-    let port = all.clone().find(|port| !tunnel.uses(port.wan_port()))?;
-    let why = match ways.get(usize::from(port.wan_port().get())) {
-        Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
-        _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than those of \
-              the others"
-            .into(),
-    };
-    Some(format!("tunnel: port {} carries nothing, the others take its frames: {why}", port.name()))
+/// Every WAN port and every lane that carries nothing beside others that do, and why.
+fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
+    let ports = unused_ports(expected, tunnel, ways);
+    let all: Vec<_> = ports.into_iter().chain(silent_lanes(expected, tunnel)).collect();
+    (!all.is_empty()).then(|| format!("tunnel: {}", all.join("; ")))
 }
 
-/// A lane that new frames avoid, beside others.
-fn silent_lane(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
-    let lane = tunnel.silent_lane.filter(|_| expected.lanes > 1)?;
-    let port = PortId::all(expected.ports).skip(1).nth(usize::from(lane % expected.ports))?;
-    Some(format!(
-        "tunnel: lane {lane} of port {} carries nothing, the others take its frames: REPORTs of the peer about it \
-         are overdue, its path is broken in one direction or both",
-        port.name()
-    ))
+/// The WAN ports that carry nothing beside others that do.
+fn unused_ports(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Vec<String> {
+    let all = PortId::all(expected.ports).skip(1);
+    if expected.ports == 1 || !all.clone().any(|port| tunnel.uses(port.wan_port())) {
+        return Vec::new();
+    }
+    let unused = all.filter(|port| !tunnel.uses(port.wan_port()));
+    let say = |port: PortId| {
+        let why = match ways.get(usize::from(port.wan_port().get())) {
+            Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
+            _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than \
+                  those of the others"
+                .into(),
+        };
+        format!("port {} carries nothing, the others take its frames: {why}", port.name())
+    };
+    unused.map(say).collect()
+}
+
+/// The lanes that new frames avoid, beside others. Those of a port that is not used are said with it.
+fn silent_lanes(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
+    let mut of_ports = Vec::new();
+    for port in PortId::all(expected.ports).skip(1) {
+        let is_of_port = |lane: &u8| lane % expected.ports == port.wan_port().get();
+        let lanes: Vec<_> =
+            tunnel.silent_lanes().filter(is_of_port).map(|lane| lane.to_string()).collect();
+        if let Some((last, others)) = lanes.split_last() {
+            let words = match others {
+                [] => format!("lane {last}"),
+                _ => format!("lanes {} and {last}", others.join(", ")),
+            };
+            of_ports.push(format!("{words} of port {}", port.name()));
+        }
+    }
+    let is_beside_others = expected.lanes > 1 && !of_ports.is_empty();
+    let is_single = tunnel.silent_lanes().count() == 1;
+    let [verb, of, its] = match is_single {
+        true => ["carries", "it", "its path is"],
+        false => ["carry", "them", "their paths are"],
+    };
+    is_beside_others.then(|| {
+        format!(
+            "{} {verb} nothing, the others take their frames: REPORTs of the peer about {of} are overdue, {its} broken \
+             in one direction or both",
+            of_ports.join(", ")
+        )
+    })
 }
 
 /// The likely reason for which there is no session.
@@ -246,6 +278,7 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::telemetry::PublishedTunnel;
+    use tunnel::Port;
 
     const ETHERNET: Expected = Expected {
         tunnels: 1,
@@ -312,8 +345,14 @@ mod tests {
         assert_eq!(said(&[up.clone(), up.clone()]), None);
         let line = said(&[up, other.clone()]).expect("a problem");
         assert!(line.starts_with("tunnel 1 of 2: no session"), "{line}");
-        let line = said(&[other.clone(), other]).expect("a problem");
+        let line = said(&[other.clone(), other.clone()]).expect("a problem");
         assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
+        let mut third = counters(&[]);
+        third.last_refusal = Some(Refusal::BadTag);
+        let line = said(&[other, third]).expect("two problems");
+        for part in ["tunnel 0 of 2: no session", "; tunnel 1 of 2: no session", "peer.key_file"] {
+            assert!(line.contains(part), "{line}");
+        }
     }
 
     #[test]
@@ -323,11 +362,33 @@ mod tests {
         let several = Expected { lanes: 8, ports: 2, ..ETHERNET };
         tunnel.use_all();
         assert_eq!(problem(&several, &tunnel, &[]), None);
-        tunnel.silent_lane = Some(5);
+        tunnel.set_silent(&[5]);
         let line = one(&several, &tunnel, None);
         assert!(line.contains("lane 5 of port wan1 carries nothing") && line.contains("REPORT"));
         // One lane that is silent is all there is: frames still take it.
         assert_eq!(problem(&ETHERNET, &tunnel, &[]), None);
+    }
+
+    #[test]
+    fn every_silent_lane_is_named_beside_every_unused_port() {
+        let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
+        let mut tunnel = counters(&all);
+        let several = Expected { lanes: 255, ports: 2, ..ETHERNET };
+        tunnel.use_all();
+        tunnel.set_silent(&[0, 3, 5, 201, 254]);
+        let line = one(&several, &tunnel, None);
+        assert!(
+            line.starts_with(
+                "tunnel: lanes 0 and 254 of port wan, lanes 3, 5 and 201 of port wan1 carry nothing"
+            ),
+            "{line}"
+        );
+        tunnel.use_only(&[Port::default()]);
+        tunnel.set_silent(&[2]);
+        let line = one(&several, &tunnel, None);
+        for part in ["tunnel: port wan1 carries nothing", "MTU", "; lane 2 of port wan carries"] {
+            assert!(line.contains(part), "{line}");
+        }
     }
 
     #[test]

@@ -56,6 +56,10 @@ counters! {
         "Round trip to the peer, smoothed; the configured guess until it is measured." { RttNanos }
     Gauge "lr2_tunnel_delay_variation_seconds"
         "Mean deviation of the round trip, smoothed; 0 until it is measured." { DeviationNanos }
+    Gauge "lr2_tunnel_path_queue_seconds"
+        "Time that a frame is predicted to wait in queues of the lane's path; 0 while none is known." { QueueNanos }
+    Gauge "lr2_tunnel_path_later_seconds"
+        "Time by which the lane's path takes longer, one way and without a queue, than the shortest one of the tunnel; 0 until it is measured." { LaterNanos }
     Gauge "lr2_tunnel_report_age_seconds"
         "Time for which sent frames have waited for a REPORT of the peer; 0 if it has reported all." { ReportAgeNanos }
     Gauge "lr2_tunnel_tolerated_numbers"
@@ -70,9 +74,12 @@ impl LaneIo {
     /// The value for a person, in seconds where it is a time.
     pub fn scaled(self, value: u64) -> f64 {
         match self {
-            Self::RttNanos | Self::DeviationNanos | Self::ReportAgeNanos | Self::ToleratedNanos => {
-                value as f64 / 1e9
-            }
+            Self::RttNanos
+            | Self::DeviationNanos
+            | Self::QueueNanos
+            | Self::LaterNanos
+            | Self::ReportAgeNanos
+            | Self::ToleratedNanos => value as f64 / 1e9,
             _ => value as f64,
         }
     }
@@ -108,7 +115,7 @@ impl PublishedLane {
 }
 
 fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
-    let LaneState { sent, received, rtt, report_age, limits, health, .. } = state;
+    let LaneState { sent, received, rtt, report_age, limits, health, queue, later_by, .. } = state;
     match what {
         LaneIo::First => sent.frames,
         LaneIo::Resent => sent.resent,
@@ -140,6 +147,8 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::RttNanos => rtt.mean().as_nanos(),
         LaneIo::DeviationNanos if rtt.is_measured() => rtt.deviation().as_nanos(),
         LaneIo::DeviationNanos => 0,
+        LaneIo::QueueNanos => queue.as_nanos(),
+        LaneIo::LaterNanos => later_by.unwrap_or_default().as_nanos(),
         LaneIo::ReportAgeNanos => report_age.as_nanos(),
         LaneIo::ToleratedDepth => limits.map_or(0, |limits| limits.depth),
         LaneIo::ToleratedNanos => limits.map_or(0, |limits| limits.longest().as_nanos()),

@@ -85,8 +85,8 @@ pub struct TunnelCounters {
     pub last_refusal: Option<Refusal>,
     /// The WAN ports that frames take, a bit for each.
     used: u8,
-    /// The first lane that new frames avoid, since REPORTs of it were overdue.
-    pub silent_lane: Option<u8>,
+    /// The lanes that new frames avoid, since REPORTs of them were overdue: a bit for each.
+    silent: [u128; 2],
 }
 
 impl TunnelCounters {
@@ -117,7 +117,7 @@ impl TunnelCounters {
         }
         let ports = Port::all(Port::COUNT_MAX).filter(|port| tunnel.is_used(*port));
         let used = ports.fold(0, |used, port| used | 1 << port.get());
-        Self { values, last_refusal: tunnel.session().last_refusal(), used, silent_lane: None }
+        Self { values, last_refusal: tunnel.session().last_refusal(), used, silent: [0; 2] }
     }
 
     /// Times of the same.
@@ -144,7 +144,12 @@ impl TunnelCounters {
         }
         self.last_refusal = self.last_refusal.or(other.last_refusal);
         self.used &= other.used;
-        self.silent_lane = self.silent_lane.or(other.silent_lane);
+        self.silent.iter_mut().zip(other.silent).for_each(|(all, of)| *all |= of);
+    }
+
+    /// The lanes that new frames avoid, since REPORTs of them were overdue.
+    pub fn silent_lanes(&self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(|lane| self.silent[usize::from(lane >> 7)] & 1 << (lane & 0x7f) != 0)
     }
 
     /// Whether frames take a WAN port.
@@ -157,10 +162,22 @@ impl TunnelCounters {
         self.values[what as usize]
     }
 
+    /// New frames avoid these lanes.
+    #[cfg(test)]
+    pub fn set_silent(&mut self, lanes: &[u8]) {
+        self.silent = bits(lanes.iter().copied());
+    }
+
     /// All WAN ports take frames.
     #[cfg(test)]
     pub fn use_all(&mut self) {
         self.used = u8::MAX;
+    }
+
+    /// These WAN ports take frames.
+    #[cfg(test)]
+    pub fn use_only(&mut self, ports: &[Port]) {
+        self.used = ports.iter().fold(0, |used, port| used | 1 << port.get());
     }
 
     /// Sets one of them.
@@ -168,6 +185,14 @@ impl TunnelCounters {
     pub fn set(&mut self, what: TunnelIo, value: u64) {
         self.values[what as usize] = value;
     }
+}
+
+/// A bit for each of these lanes.
+fn bits(lanes: impl Iterator<Item = u8>) -> [u128; 2] {
+    lanes.fold([0; 2], |mut bits, lane| {
+        bits[usize::from(lane >> 7)] |= 1 << (lane & 0x7f);
+        bits
+    })
 }
 
 /// The copy of a tunnel's counters that both threads see. Written by one worker.
@@ -205,13 +230,14 @@ impl PublishedTunnel {
 
     /// The counters.
     pub fn counters(&self) -> TunnelCounters {
-        let silent = self.lanes.iter().position(PublishedLane::is_silent);
+        let lanes = (0..=u8::MAX).zip(&self.lanes);
+        let silent = bits(lanes.filter(|(_, lane)| lane.is_silent()).map(|(lane, _)| lane));
         let refusal = self.refusal.load(Relaxed).checked_sub(1);
         TunnelCounters {
             values: self.values.each_ref().map(|n| n.load(Relaxed)),
             last_refusal: refusal.and_then(|at| Refusal::ALL.get(at).copied()),
             used: self.used.load(Relaxed),
-            silent_lane: silent.and_then(|lane| u8::try_from(lane).ok()),
+            silent,
         }
     }
 

@@ -268,6 +268,8 @@ mod tests {
                     rtt: &rtt,
                     report_age: Span::ZERO,
                     health: Health::Good,
+                    queue: Span::ZERO,
+                    later_by: None,
                     limits: verdict.limits(&Tolerance::default(), most),
                 };
                 lane.look(now, &state, &mut |_, what| {

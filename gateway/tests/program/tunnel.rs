@@ -186,23 +186,29 @@ fn a_parameter_is_set_through_the_socket() {
     keys.socket = Some(socket.clone());
     let [mut this, _other] = start(&folder, &keys);
     this.wait_well();
-    let put = |mut stream: UnixStream, value: &str| {
+    let put = |name: &str, value: &str| {
+        let mut stream = UnixStream::connect(&socket).unwrap();
         let headers = format!("Connection: close\r\nContent-Length: {}", value.len());
-        let path = "/parameters/wan.spray";
-        write!(stream, "PUT {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n{value}")
-            .unwrap();
+        write!(
+            stream,
+            "PUT /parameters/{name} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n{value}"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let answer = put(UnixStream::connect(&socket).unwrap(), "pinned");
+    let answer = put("wan.spray", "pinned");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let answer = put(UnixStream::connect(&socket).unwrap(), "random");
+    let answer = put("wan.spray", "random");
     let error = "\r\n\r\n{\"error\":\"wan.spray: found random; allowed: \\\"earliest\\\"";
     assert!(answer.contains(error), "{answer}");
     this.wait("line in the log", |_, log| log.contains("wan.spray is \"pinned\" from now on"));
+    let answer = put("recovery.tolerance_depth", "77");
+    assert!(answer.contains("\"value\":77"), "{answer}");
     let all = this.gateway.get("/parameters");
     assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"pinned\","), "{all}");
+    assert!(all.contains("{\"name\":\"recovery.tolerance_depth\",\"value\":77,"), "{all}");
 }
 
 /// R-TUN-44: real queues, rings and threads. Without a peer of the same division, there is no session.

@@ -7,6 +7,9 @@ import sys
 _REFUSED = (
     ("demo", "--loss 2", "give a share"),
     ("demo", "--json /nowhere/x", "there is no folder /nowhere"),
+    ("demo", "--paths 4 --spray frob", "the policies are earliest"),
+    ("demo", "--spray all", "--spray is for a tunnel with several --paths"),
+    ("demo", "--paths 4 --mode off --spray reps", "--spray is for a tunnel with several --paths"),
     ("bench", "--rounds 0", "at least 1"),
     ("bench", "--payload 10", "nothing is measured"),
     ("bench", "--flows 0", "nothing is measured"),
@@ -29,6 +32,7 @@ _REFUSED = (
     ("debs", "frob", "unrecognized arguments"),
 )
 _TAKEN = (
+    ("demo", "--paths 4 --mode tunnel,tunnel-udp --spray reps,earliest"),
     ("rdma_e2e", "--loss 5% --rate 10Gbps --delay 0ms --seed 0"),
     ("two_pairs", "--loss 0 --rate 40Mbps --rtt 5ms --qps 1"),
     ("bench", "--payload 1024 --flows 64 --loss 0.05"),

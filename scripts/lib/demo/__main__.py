@@ -14,11 +14,12 @@ from .result import Result, as_json
 from .topology import Pass
 
 
-def run_pass(scenario: Scenario, mode: str, programs: Path, run: Path, huge: str) -> Result:
+def run_pass(scenario: Scenario, mode: str, spray: str | None, programs: Path, run: Path, huge: str) -> Result:
     live = table.LiveLine()
-    live.show(table.progress(mode, 0, None, None))
+    title = table.title(mode, spray)
+    live.show(table.progress(title, 0, None, None))
     with Processes(run) as processes:
-        running = Pass(scenario, mode, programs, run, processes, huge)
+        running = Pass(scenario, mode, programs, run, processes, huge, spray)
         total_s = scenario.warm_up + scenario.seconds
         deadline = time.monotonic() + running.limit_s
         while running.requester.alive:
@@ -26,12 +27,12 @@ def run_pass(scenario: Scenario, mode: str, programs: Path, run: Path, huge: str
             running.note_warm_up()
             if time.monotonic() > deadline:
                 raise TimedOut(f"{running.requester.name}: not done after {running.limit_s:.0f} s:\n{running.requester.tail()}")
-            live.show(table.progress(mode, total_s, last_line(running.requester), last_line(running.wan)))
+            live.show(table.progress(title, total_s, last_line(running.requester), last_line(running.wan)))
             time.sleep(0.2)
-        result = Result.of(mode, scenario, running.finish())
+        result = Result.of(mode, spray, scenario, running.finish())
     for complaint in (*result.complaints(scenario), *result.remarks(scenario)):
-        live.done(f"  {mode}: {complaint}")
-    live.done(table.progress(mode, total_s, last_line(running.requester), last_line(running.wan)))
+        live.done(f"  {title}: {complaint}")
+    live.done(table.progress(title, total_s, last_line(running.requester), last_line(running.wan)))
     return result
 
 
@@ -40,15 +41,15 @@ def run_all(scenario: Scenario, run: Path) -> list[Result]:
     results = []
     with hugepages(topology.total_bytes(scenario)) as enough:
         huge = "auto" if enough else "never"
-        for mode in ("lossless", *scenario.modes):
+        for mode, spray in scenario.passes:
             try:
-                results.append(run_pass(scenario, mode, programs, run, huge))
+                results.append(run_pass(scenario, mode, spray, programs, run, huge))
             except ProcessFailed as error:
                 # Another program took the hugepages between a look and a grab.
                 if huge == "never" or "Cannot init memory" not in str(error):
                     raise
                 huge = "never"
-                results.append(run_pass(scenario, mode, programs, run, huge))
+                results.append(run_pass(scenario, mode, spray, programs, run, huge))
     return results
 
 
@@ -56,7 +57,7 @@ def main() -> int:
     scenario, check_only = options.parse()
     if check_only:
         return 0
-    passes = 1 + len(scenario.modes)
+    passes = len(scenario.passes)
     limit_s = passes * (scenario.seconds + 120)
     run_dir = RunDir("lr2-demo", keep=scenario.keep)
     print(table.headline(scenario), file=sys.stderr)
@@ -76,12 +77,12 @@ def main() -> int:
         scenario.json.write_text(json.dumps(as_json(scenario, results), indent=2) + "\n")
     if scenario.keep:
         print(f"  Logs and reports: {run_dir.path}")
-    complaints = [f"{result.mode}: {complaint}" for result in results for complaint in result.complaints(scenario)]
+    complaints = [f"{result.title}: {complaint}" for result in results for complaint in result.complaints(scenario)]
     for complaint in complaints:
         print(f"demo: {complaint}", file=sys.stderr)
     if complaints:
         return 1
-    remarks = [f"{result.mode}: {remark}" for result in results for remark in result.remarks(scenario)]
+    remarks = [f"{result.title}: {remark}" for result in results for remark in result.remarks(scenario)]
     for remark in remarks:
         print(f"  The RNICs alone, {remark}.")
     print("  Every message of every other pass arrived intact." if remarks else "  Every message of every pass arrived intact.")

@@ -12,6 +12,8 @@ LOSSY_MODES = ("off", "lr2", "cached")
 TUNNEL = "tunnel"
 TUNNELS = (TUNNEL, "tunnel-udp")
 MODES = (*LOSSY_MODES, *TUNNELS, "auto", "direct")
+# How the tunnel chooses among its lanes, `wan.spray`; the first one is the default.
+SPRAYS = ("earliest", "pinned", "oblivious", "reps", "strack")
 
 # Segments with loss, and their names for people.
 PLACES = {
@@ -95,8 +97,16 @@ class Scenario:
     warm_up: float
     seed: int
     modes: tuple[str, ...]
+    sprays: tuple[str, ...]
+    """Policies with each of which the passes of the tunnel run; none: its default."""
     json: Path | None
     keep: bool
+
+    @property
+    def passes(self) -> tuple[tuple[str, str | None], ...]:
+        """Mode of each pass, and how the tunnel chooses among its lanes."""
+        lossy = ((mode, spray) for mode in self.modes for spray in (self.sprays if mode in TUNNELS and self.sprays else (None,)))
+        return (("lossless", None), *lossy)
 
     @property
     def lossy_link(self) -> str:
@@ -192,6 +202,13 @@ def _modes(text: str) -> tuple[str, ...]:
     return modes
 
 
+def _sprays(text: str) -> tuple[str, ...]:
+    sprays = SPRAYS if text == "all" else tuple(dict.fromkeys(text.split(",")))
+    if unknown := [spray for spray in sprays if spray not in SPRAYS]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)!r}: the policies are {', '.join(SPRAYS)}, or all")
+    return sprays
+
+
 def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     """The scenario, and whether only the command line is to be checked."""
     parser = argparse.ArgumentParser(
@@ -229,6 +246,15 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         metavar="PATH@TIME",
         help="that path, from 1 on, carries nothing from this time after the start of the link on, as 2@3s; the NICs then send "
         "what the others can carry",
+    )
+    add(
+        "--spray",
+        dest="sprays",
+        type=_sprays,
+        default=(),
+        metavar="POLICY,...",
+        help="how the tunnel chooses among several --paths: a pass of it with each of these, or with all "
+        f"({', '.join(SPRAYS)}; default {SPRAYS[0]})",
     )
     add(
         "--lan-rate",
@@ -285,6 +311,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         parser.error(f"--loss {given.loss:g} can't be had in bursts of {given.burst:g} frames: at least one arrives between two")
     if given.kill and not 1 <= given.kill.path <= given.paths > 1:
         parser.error(f"--kill {given.kill.path}@...: give several --paths, and one of them")
+    if given.sprays and (given.paths == 1 or not any(mode in TUNNELS for mode in given.modes)):
+        parser.error("--spray is for a tunnel with several --paths")
     if given.paths > 1 and given.where == "ack":
         parser.error("--where ack needs one path")
     if given.where in LANS and "direct" in given.modes:

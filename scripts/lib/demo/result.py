@@ -31,6 +31,8 @@ class Lost:
 @dataclass(frozen=True)
 class Result:
     mode: str
+    spray: str | None
+    """How the tunnel chose among its lanes; None: by its default, or there is none."""
     goodput_bps: float
     p50_us: float
     p99_us: float
@@ -69,13 +71,14 @@ class Result:
     """During the warm-up: a gateway does not know yet the capacity of that LAN."""
 
     @classmethod
-    def of(cls, mode: str, scenario: Scenario, reports: Reports) -> "Result":
+    def of(cls, mode: str, spray: str | None, scenario: Scenario, reports: Reports) -> "Result":
         requester, responder = reports.requester["requester"], reports.responder["responder"]
         links = reports.wan["links"]
         lossy = links[scenario.lossy_link]["a_to_b"]
         rtt = requester["rtt_us"]
         return cls(
             mode=mode,
+            spray=spray,
             goodput_bps=requester["steady"]["goodput_bps"],
             p50_us=requester["completion_us"]["p50"],
             p99_us=requester["completion_us"]["p99"],
@@ -106,6 +109,10 @@ class Result:
             local_resends=_far_side(reports, _RESENT)[1],
             local_resends_before=_far_side(reports, _RESENT)[0],
         )
+
+    @property
+    def title(self) -> str:
+        return f"{self.mode} {self.spray}" if self.spray else self.mode
 
     def share_of(self, lossless: "Result") -> float:
         """Goodput, as a share of that without loss."""
@@ -255,6 +262,7 @@ def _ratio(a: float, b: float) -> float:
 def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str, Any]:
     return {
         "mode": result.mode,
+        "spray": result.spray,
         "goodput_bps": result.goodput_bps,
         "share_of_lossless": result.share_of(lossless),
         "closed_form_share": result.expected_share(scenario, lossless),

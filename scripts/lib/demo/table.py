@@ -21,6 +21,11 @@ _TITLES = {
 }
 
 
+def title(mode: str, spray: str | None) -> str:
+    """Of a pass."""
+    return f"{_TITLES[mode]} {spray}" if spray else _TITLES[mode]
+
+
 class LiveLine:
     """One line that is rewritten on a terminal; elsewhere a line now and then."""
 
@@ -43,8 +48,8 @@ class LiveLine:
         print(f"\r\x1b[K{text}" if self._terminal else text, file=sys.stderr, flush=True)
 
 
-def progress(mode: str, total_s: float, host: dict[str, Any] | None, wan: dict[str, Any] | None) -> str:
-    title = f"  {_TITLES[mode]:<12}"
+def progress(title: str, total_s: float, host: dict[str, Any] | None, wan: dict[str, Any] | None) -> str:
+    title = f"  {title:<12} "
     if host is None:
         return f"{title}starting"
     ways = [link[way] for link in wan["links"].values() for way in ("a_to_b", "b_to_a")] if wan else []
@@ -107,7 +112,7 @@ def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
     if scenario.lan_rate_bps:
         special = f"{100 * result.local_resends_share:.2f}%"
     return [
-        _TITLES[result.mode],
+        title(result.mode, result.spray),
         human_bits(result.goodput_bps),
         f"{result.share_of(lossless):.3f}",
         special,
@@ -134,7 +139,7 @@ def notes(scenario: Scenario, results: list[Result]) -> str:
         "relative to no loss.\n  Longest stall: between two packets that a queue pair took, after the warm-up."
     )
     if scenario.kill:
-        each = (f"{_TITLES[result.mode]} {result.unarrived}" for result in results)
+        each = (f"{title(result.mode, result.spray)} {result.unarrived}" for result in results)
         found += f"\n  Frames of the source that never reached the destination: {', '.join(each)}. "
         found += f"A flow should stand still for {human_seconds(scenario.stall_target_s)} at most when the path dies (2 round trips and 2 ms)."
     if scenario.lan_rate_bps:

@@ -76,9 +76,10 @@ class Reports:
 class Pass:
     """The running programs of one pass."""
 
-    def __init__(self, scenario: Scenario, mode: str, programs: Path, run: Path, processes: Processes, huge: str) -> None:
+    def __init__(self, scenario: Scenario, mode: str, programs: Path, run: Path, processes: Processes, huge: str, spray: str | None = None) -> None:
         self.scenario = scenario
         self.mode = mode
+        self._spray = spray
         self.run = run
         self._programs = programs
         self._processes = processes
@@ -110,7 +111,7 @@ class Pass:
         hurry(self.requester)
 
     def _name(self, program: str) -> str:
-        return f"{self.mode}-{program}"
+        return "-".join(word for word in (self.mode, self._spray, program) if word)
 
     def _socket(self, name: str) -> Path:
         return self.run / f"{name}.sock"
@@ -159,6 +160,8 @@ class Pass:
         keys: dict[str, Any] = {"mtu": _WAN_MTU[self.mode]}
         if path == 0:
             keys["tunnel"] = "ethernet" if self.mode == TUNNEL else "udp"
+            if self._spray:
+                keys["spray"] = self._spray
         if self.mode != TUNNEL:
             keys |= {"address": f"{_wan_ip(site, path)}/30", "peer": _wan_ip("b" if site == "a" else "a", path)}
         return keys

@@ -10,6 +10,7 @@ use super::Failure;
 use crate::results::RunResult;
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
+use crate::schemes;
 
 /// Simulates: the same result for the same scenario, scheme and seed.
 pub trait Runner: Sync {
@@ -34,7 +35,7 @@ where
 /// schemes and seeds, however long each takes.
 ///
 /// # Errors
-/// Every run that could not be done.
+/// Every scheme that is not for its scenario; every run that could not be done.
 pub(super) fn all(
     scenarios: &[Scenario],
     jobs: usize,
@@ -48,6 +49,17 @@ pub(super) fn all(
             scenario.schemes.iter().flat_map(of_scheme).collect::<Vec<_>>()
         })
         .collect();
+    let unfit: Vec<_> = scenarios
+        .iter()
+        .flat_map(|scenario| scenario.schemes.iter().map(move |scheme| (scenario, *scheme)))
+        .filter_map(|(scenario, scheme)| {
+            let error = schemes::model(scheme).fits(scenario).err()?;
+            Some(format!("{}: {error}", scenario.name))
+        })
+        .collect();
+    if !unfit.is_empty() {
+        return Err(Failure::usage(unfit.join("\n")));
+    }
     let begin = Instant::now();
     let results = each(&tasks, jobs, "runs", |&(n, scheme, seed)| {
         runner.run(&scenarios[n], scheme, seed).map_err(|error| {

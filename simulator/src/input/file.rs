@@ -82,7 +82,7 @@ fn name(root: &mut Section<'_>) -> Option<String> {
     })
 }
 
-/// `"all"`, or a list of names.
+/// `"all"`, which are those for any scenario, or a list of names.
 fn schemes(doc: &Document<'_>, root: &mut Section<'_>) -> Option<Vec<Scheme>> {
     const KEY: &str = "schemes";
     let words: Vec<_> = schemes::all().iter().map(|scheme| (scheme.name(), *scheme)).collect();
@@ -95,7 +95,7 @@ fn schemes(doc: &Document<'_>, root: &mut Section<'_>) -> Option<Vec<Scheme>> {
     }
     let names: Vec<_> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();
     root.read(KEY, &format!("\"all\", or a list of {}", names.join(", ")), |v| {
-        (v.as_str()? == "all").then(schemes::all)
+        (v.as_str()? == "all").then(schemes::for_any_scenario)
     })
 }
 

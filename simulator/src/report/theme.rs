@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn no_two_things_have_the_same_colour() {
         let light = |scheme: Scheme| hex(colour(profile(scheme).look.light));
-        let mut colours: Vec<String> = Scheme::ALL.map(light).into();
+        let all = Scheme::ALL.into_iter().chain([Scheme::CONWEAVE]);
+        let mut colours: Vec<String> = all.map(light).collect();
         colours.extend([hex(INK), hex(GRID)]);
         let all = colours.len();
         colours.sort_unstable();
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn the_style_sheet_knows_every_scheme() {
         let css = plot_css();
-        for scheme in Scheme::ALL {
+        for scheme in Scheme::ALL.into_iter().chain([Scheme::CONWEAVE]) {
             let [light, dark] = [|look: Look| look.light, |look: Look| look.dark]
                 .map(|of| hex(colour(of(profile(scheme).look))));
             let rule = format!("[stroke=\"{light}\"]{{stroke:{dark}}}");

@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::results::{HostUse, LongHaulUse, OfferedUse, PoolSample, Pools, RunResult, TunnelUse};
 use crate::scenario::{Carriage, Scenario};
 use crate::scheme::Scheme;
+use crate::schemes;
 use crate::topology::{self, Network};
 use crate::traffic::{self, FlowSpec};
 
@@ -30,7 +31,7 @@ pub(crate) const START: Time = Time::from_nanos(1_000_000_000);
 /// for every scheme.
 ///
 /// # Errors
-/// If a queue pair cannot be set up as the scenario says.
+/// If a queue pair cannot be set up as the scenario says, or the scheme is not for it.
 pub fn run(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, String> {
     run_flows(scenario, scheme, seed, &traffic::expand(scenario, seed))
 }
@@ -38,7 +39,7 @@ pub fn run(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, 
 /// As [`run`], and shows each frame to `observer`.
 ///
 /// # Errors
-/// If a queue pair cannot be set up as the scenario says, or the observer fails.
+/// If a queue pair cannot be set up as the scenario says, the scheme is not for it, or the observer fails.
 pub fn run_observed(
     scenario: &Scenario,
     scheme: Scheme,
@@ -51,7 +52,7 @@ pub fn run_observed(
 /// Runs `flows`, sorted by their start, over the network of `scenario`.
 ///
 /// # Errors
-/// If a queue pair cannot be set up as the scenario says.
+/// If a queue pair cannot be set up as the scenario says, or the scheme is not for it.
 pub fn run_flows(
     scenario: &Scenario,
     scheme: Scheme,
@@ -68,6 +69,7 @@ fn play<'s>(
     flows: &[FlowSpec],
     mut observer: Option<&'s mut dyn Observer>,
 ) -> Result<RunResult, String> {
+    schemes::model(scheme).fits(scenario)?;
     let network = topology::build(scenario, scheme, seed);
     if let Some(observer) = &mut observer {
         observer.cables(&network.cable_names()).map_err(|error| error.to_string())?;

@@ -1,12 +1,12 @@
 //! Go-back-N between the RNICs, and rerouting between the gateways.
 
 use super::model::{Class, Look, Marker, Place, Profile, SchemeModel};
-use crate::node::{Middlebox, Wire};
+use crate::node::Middlebox;
 use crate::peers::conweave;
+use crate::scenario::Scenario;
 
-/// Rerouting in the network, for scenarios in which each path has a WAN port of its own: elsewhere frames pass. It is none
-/// of [`Scheme::ALL`](crate::scheme::Scheme::ALL); [`register`](super::register) it.
-pub struct ConWeave;
+/// Rerouting in the network, for scenarios in which each path has a WAN port of its own.
+pub(super) struct ConWeave;
 
 impl SchemeModel for ConWeave {
     fn profile(&self) -> Profile {
@@ -24,11 +24,14 @@ impl SchemeModel for ConWeave {
         }
     }
 
+    fn fits(&self, scenario: &Scenario) -> Result<(), String> {
+        let has_own_ports = scenario.long_haul.has_own_ports;
+        let reason = || "conweave needs a WAN port for each path: long_haul.ports = \"own\"".into();
+        has_own_ports.then_some(()).ok_or_else(reason)
+    }
+
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
         let haul = &place.scenario.long_haul;
-        if !haul.has_own_ports {
-            return Box::new(Wire);
-        }
         let (paths, room) = (haul.paths.len(), place.scenario.gateway.budget);
         Box::new(conweave::ConWeave::new(paths, place.rtt(), room, u64::from(place.number) + 1))
     }

@@ -24,7 +24,6 @@ use crate::path::{timeout, window};
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 
-pub use conweave::ConWeave;
 pub use model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 pub use tunnel::overhead as tunnel_overhead;
 
@@ -44,17 +43,27 @@ static BUILT_IN: [&dyn SchemeModel; Scheme::ALL.len()] = [
     &tunnel::Tunnel,
 ];
 
+/// Those that are for some scenarios only.
+static FOR_SOME: [&dyn SchemeModel; 1] = [&conweave::ConWeave];
+
 /// Models that were added.
 static ADDED: RwLock<Vec<&'static dyn SchemeModel>> = RwLock::new(Vec::new());
 
 fn models() -> Vec<&'static dyn SchemeModel> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    BUILT_IN.iter().chain(added.iter()).copied().collect()
+    BUILT_IN.iter().chain(&FOR_SOME).chain(added.iter()).copied().collect()
 }
 
-/// Every scheme: [`Scheme::ALL`], and those [registered](register), in that order.
+/// Every scheme: [`Scheme::ALL`], those for some scenarios only, and those [registered](register), in that order.
 pub fn all() -> Vec<Scheme> {
     models().iter().map(|model| Scheme::of(model.profile().name)).collect()
+}
+
+/// Those that are for any scenario.
+pub fn for_any_scenario() -> Vec<Scheme> {
+    let is_for_some =
+        |scheme: &Scheme| FOR_SOME.iter().any(|model| model.profile().name == scheme.name());
+    all().into_iter().filter(|scheme| !is_for_some(scheme)).collect()
 }
 
 /// The scheme of that name.
@@ -81,7 +90,8 @@ pub fn profile(scheme: Scheme) -> Profile {
 pub fn register(model: &'static dyn SchemeModel) -> Scheme {
     let name = model.profile().name;
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
-    let is_new = BUILT_IN.iter().chain(added.iter()).all(|other| other.profile().name != name);
+    let mut known = BUILT_IN.iter().chain(&FOR_SOME).chain(added.iter());
+    let is_new = known.all(|other| other.profile().name != name);
     assert!(is_new, "there is a scheme {name} already");
     added.push(model);
     Scheme::of(name)

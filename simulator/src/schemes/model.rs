@@ -14,6 +14,14 @@ pub trait SchemeModel: Sync {
     /// Its name, method, class and look.
     fn profile(&self) -> Profile;
 
+    /// Whether it can be run in `scenario`.
+    ///
+    /// # Errors
+    /// What the scenario lacks.
+    fn fits(&self, _scenario: &Scenario) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Whether its links lose nothing.
     fn is_lossless(&self) -> bool {
         false

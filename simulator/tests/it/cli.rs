@@ -77,6 +77,22 @@ fn row(text: &str, first: &str) -> Vec<String> {
 }
 
 #[test]
+fn rerouting_in_the_network_needs_a_port_for_each_path() {
+    let folder = Folder::new("conweave");
+    let schemes = ["--scheme", "conweave", "--scheme", "tunnel"];
+    let run = |file: &str| execute(&[&["run", file], &schemes[..]].concat());
+    let failure = run(&folder.path("trial.toml")).expect_err("one path, of nobody's own");
+    assert_eq!(failure.code, 2);
+    let reason = "trial: conweave needs a WAN port for each path: long_haul.ports = \"own\"";
+    assert_eq!(failure.message, reason);
+    for file in ["spray.toml", "spray-8.toml"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(file);
+        let text = run(&file.display().to_string()).expect("runs");
+        assert!(text.find("\nconweave") > text.find("\ntunnel"), "{text}");
+    }
+}
+
+#[test]
 fn a_run_compares_schemes_in_one_table() {
     let folder = Folder::new("table");
     let text = execute(&["run", &folder.path("trial.toml")]).expect("runs");

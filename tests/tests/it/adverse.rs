@@ -7,6 +7,8 @@
 //! `SEEDS=n` runs that many seeds per mode, from `FIRST` on; `SEED=s` replays
 //! one.
 
+use std::collections::HashSet;
+
 use common::time::Span;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -119,6 +121,20 @@ fn Tunnel() {
     check_tunnel("Tunnel", Tunnelling::Alone);
 }
 
+/// R-TUN-30, R-TUN-34: the seeds have several lanes with each policy, and lost frames that are sent again once or twice.
+#[test]
+fn seeds_draw_every_policy_and_number_of_copies() {
+    let drawn: HashSet<_> = (0..SEEDS)
+        .map(|seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+            Scenario::adverse(seed, None, &mut rng).underlay
+        })
+        .filter(|underlay| underlay.lanes > 1)
+        .map(|underlay| (underlay.sprays[0], underlay.resend_copies[0]))
+        .collect();
+    assert_eq!(drawn.len(), 5 * 2, "{drawn:?}");
+}
+
 /// R-TUN-27: the losses of the LANs are repaired beside it, of all packets.
 #[test]
 #[expect(non_snake_case, reason = "each test has the name of its mode")]
@@ -144,6 +160,9 @@ fn RepairLansAlone() {
             path.impairments = [Impairment::default(); 2];
             path.outages.clear();
         }
+        // Without losses the delays decide, and without gateways there is the first path only: any other policy uses a
+        // second path as well that is up to twice as long, and a flow has the delay of the longest one that it uses.
+        scenario.underlay.sprays = Default::default();
     };
     let run = run_tunnel(Tunnelling::WithLanRepair(Which::All), perfect);
     check_findings("RepairLansAlone", sweep(SEEDS / 2, &PLAIN_LANS, Recovery::Off, run));

@@ -255,8 +255,7 @@ impl<K, W: FnMut(Lane) -> Option<Span>> Lanes for View<'_, K, W> {
     }
 
     fn wait_in_network(&self, now: Time, lane: Lane) -> Span {
-        let state = &self.lanes[lane.index()];
-        state.delivery.wait(now, state.next().wire().0, state.in_flight())
+        self.lanes[lane.index()].queue(now)
     }
 
     fn is_idle(&self, bucket: u16) -> bool {

@@ -27,6 +27,11 @@ pub struct LaneState<'a> {
     pub report_age: Span,
     /// Whether it carries new frames.
     pub health: Health,
+    /// How long a frame is predicted to wait in queues of its path; zero while none is known.
+    pub queue: Span,
+    /// By how much its path takes longer, one way and without a queue, than the shortest one of this tunnel. `None` until it is
+    /// measured.
+    pub later_by: Option<Span>,
     /// How far numbers of the peer may be overtaken before they count as lost; `None` on a lane that keeps order.
     pub limits: Option<Limits>,
 }
@@ -34,7 +39,10 @@ pub struct LaneState<'a> {
 impl<F: Headroom> Tunnel<F> {
     /// The lanes, each with its state.
     pub fn lanes(&self, now: Time) -> impl Iterator<Item = LaneState<'_>> {
-        Lane::all(self.config.session.lanes).filter_map(move |lane| {
+        let all = Lane::all(self.config.session.lanes);
+        let shortest = all.clone().filter_map(|lane| self.sender.delay(lane)).min();
+        all.filter_map(move |lane| {
+            let later_by = self.sender.delay(lane).zip(shortest);
             Some(LaneState {
                 lane,
                 port: lane.port(self.config.session.ports),
@@ -43,6 +51,8 @@ impl<F: Headroom> Tunnel<F> {
                 rtt: self.sender.rtt(lane)?,
                 report_age: self.sender.report_age(lane, now)?,
                 health: self.sender.health(lane)?,
+                queue: self.sender.queue(lane, now)?,
+                later_by: later_by.map(|(it, least)| Span::from_nanos(it.abs_diff(least))),
                 limits: self.receiver.limits(&self.config.receiver, lane),
             })
         })

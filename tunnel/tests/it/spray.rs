@@ -108,6 +108,10 @@ fn earliest_takes_the_fastest_lane_while_its_port_is_free() {
     });
     assert_lossless(&mut world);
     assert!(world.used[1] > 19_000, "{:?}", world.used);
+    // R-TUN-33: what it goes by is what is told of the lanes.
+    let delay = |n| world.sender.1.delay(lane(n)).expect("it is measured");
+    let later = [0, 1, 2, 3].map(|n| (delay(n) - delay(1)) / 1_000_000);
+    assert_eq!(later, [3, 0, 1, 2]);
     assert!(world.receiver.1.counts().waited < 1_000, "{:?}", world.receiver.1.counts());
 }
 
@@ -167,7 +171,7 @@ const RTT: Span = Span::from_millis(10);
 /// R-TUN-31
 #[test]
 fn a_marked_lane_is_avoided_for_a_round_trip() {
-    for policy in [Policy::Strack, Policy::Earliest, Policy::Pinned] {
+    for policy in [Policy::Reps, Policy::Strack, Policy::Earliest, Policy::Pinned] {
         let mut spray = Spray::new(policy, 8, 1, 3);
         let mut lanes = Idle::new(8);
         spray.on_report(at(0), lane(2), 100, 1, RTT);
@@ -180,20 +184,35 @@ fn a_marked_lane_is_avoided_for_a_round_trip() {
     }
 }
 
+/// R-TUN-31: the next REPORT comes long before the round trip is over.
+#[test]
+fn a_report_without_marks_ends_no_rest_of_a_marked_lane() {
+    for policy in [Policy::Reps, Policy::Strack, Policy::Earliest, Policy::Pinned] {
+        let mut spray = Spray::new(policy, 8, 1, 3);
+        let mut lanes = Idle::new(8);
+        spray.on_report(at(0), lane(2), 100, 1, RTT);
+        spray.on_report(at(600), lane(2), 200, 1, RTT);
+        assert_eq!(used(&mut spray, at(601), 700, &mut lanes)[2], 0, "{policy:?}");
+    }
+}
+
 /// R-TUN-31: they would say that the whole way is congested.
 #[test]
 fn marks_on_more_than_half_of_the_lanes_are_ignored() {
-    let mut spray = Spray::new(Policy::Strack, 4, 1, 3);
-    let mut lanes = Idle::new(4);
-    for n in 0..2 {
-        spray.on_report(at(0), lane(n), 100, 1, RTT);
+    for policy in [Policy::Reps, Policy::Strack] {
+        let mut spray = Spray::new(policy, 4, 1, 3);
+        let mut lanes = Idle::new(4);
+        for n in 0..2 {
+            spray.on_report(at(0), lane(n), 100, 1, RTT);
+        }
+        let half = used(&mut spray, at(1), 400, &mut lanes);
+        assert_eq!(half[..2], [0; 2], "{policy:?}: half of them are not");
+        let mut spray = Spray::new(policy, 4, 1, 3);
+        for n in 0..3 {
+            spray.on_report(at(0), lane(n), 100, 1, RTT);
+        }
+        assert_eq!(used(&mut spray, at(1), 400, &mut lanes), [100; 4], "{policy:?}");
     }
-    assert_eq!(used(&mut spray, at(1), 400, &mut lanes)[..2], [0; 2], "half of them are not");
-    let mut spray = Spray::new(Policy::Strack, 4, 1, 3);
-    for n in 0..3 {
-        spray.on_report(at(0), lane(n), 100, 1, RTT);
-    }
-    assert_eq!(used(&mut spray, at(1), 400, &mut lanes), [100; 4]);
 }
 
 /// R-TUN-30
@@ -229,12 +248,20 @@ fn reps_uses_again_what_was_good() {
     spray.on_report(at(0), lane(7), 30, 1, RTT);
     let all = used(&mut spray, at(1), 60, &mut lanes);
     assert_eq!((all[5], all[6], all[7]), (30, 30, 0), "{all:?}");
-    // Then lanes are tried that nothing is known of.
-    assert!(used(&mut spray, at(1), 160, &mut lanes).iter().all(|n| *n == 10));
-    // A mark takes a lane out of the memory.
+    // Then lanes are tried that nothing is known of, and marked ones after their round trip.
+    let tried = used(&mut spray, at(1), 150, &mut lanes);
+    assert_eq!((tried[7], tried.iter().filter(|n| **n == 10).count()), (0, 15), "{tried:?}");
+    let mut spray = Spray::new(Policy::Reps, 16, 1, 3);
+    spray.on_report(at(0), lane(7), 30, 1, RTT);
+    assert!(used(&mut spray, at(10_001), 160, &mut lanes).iter().all(|n| *n == 10));
+    // A mark takes a lane out of the memory, until it comes back with a REPORT without one.
+    let mut spray = Spray::new(Policy::Reps, 16, 1, 3);
     spray.on_report(at(2), lane(5), 90, 0, RTT);
     spray.on_report(at(3), lane(5), 91, 1, RTT);
-    assert!(used(&mut spray, at(4), 16, &mut lanes).iter().all(|n| *n == 1));
+    let rest = used(&mut spray, at(4), 15, &mut lanes);
+    assert_eq!((rest[5], rest.iter().filter(|n| **n == 1).count()), (0, 15), "{rest:?}");
+    spray.on_report(at(10_003), lane(5), 100, 1, RTT);
+    assert_eq!(used(&mut spray, at(10_004), 9, &mut lanes)[5], 9);
 }
 
 /// R-TUN-32: a flow that sends stays where it is; it moves when its lane is bad, or was marked for ten round trips.

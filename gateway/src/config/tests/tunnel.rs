@@ -122,6 +122,20 @@ fn two(first: &str, second: &str) -> String {
     text.replace("[wan]\ndevice = \"net_null1\"\n", &both)
 }
 
+/// R-TUN-30: lanes of one port share the paths of a network; those of several ports are taken for paths.
+#[test]
+fn the_policy_follows_from_lanes_and_ports() {
+    use ::tunnel::spray::Policy;
+    let one = "address = \"192.0.2.1/29\"\npeer = \"192.0.2.2\"\n";
+    let other = "address = \"198.51.100.1/29\"\npeer = \"198.51.100.2\"\n";
+    let spray = |text: &str| good(text).tunnel.spray;
+    assert_eq!(spray(&udp(one)), Policy::Reps);
+    assert_eq!(spray(&udp(&format!("{one}lanes = 1\n"))), Policy::Earliest);
+    assert_eq!(spray(&udp(&format!("{one}spray = \"earliest\"\n"))), Policy::Earliest);
+    assert_eq!(spray(&two(&format!("tunnel = \"udp\"\n{one}"), other)), Policy::Earliest);
+    assert_eq!(spray(&tunnel("")), Policy::Earliest);
+}
+
 #[test]
 fn there_may_be_several_wan_ports() {
     let c = good(&two("tunnel = \"ethernet\"\nspray = \"reps\"\n", "rx_desc = 512\n"));

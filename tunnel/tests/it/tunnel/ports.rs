@@ -41,6 +41,10 @@ fn all_ports_are_used_whatever_their_order() {
                     "{kind:?} {is_crossed}"
                 );
                 assert_eq!(end.received().missing, 0);
+                let lanes: Vec<_> = end.lanes(world.now()).collect();
+                let later = lanes.iter().map(|it| it.later_by.expect("it is measured"));
+                assert_eq!((later.clone().count(), later.min()), (8, Some(Span::ZERO)));
+                assert!(lanes.iter().all(|it| it.queue == Span::ZERO), "nothing waits");
             }
         }
     }
