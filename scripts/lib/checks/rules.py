@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import ROOT
+from . import ROOT, pages
 
 _WRAPPER = "dpdk-sys-wrapper"
 _LONGEST = 500
@@ -175,6 +175,7 @@ def main() -> int:
         if path.suffix == ".md":
             found += _in_document(path, text)
     found += _protocol(texts)
+    found += pages.problems(texts)
     for problem in found:
         print(problem)
     print(f"{len(texts)} files, {len(found)} problems")

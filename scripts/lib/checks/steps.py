@@ -88,11 +88,12 @@ def all_steps() -> list[Step]:
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [browser, _python("checks.page")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),
+        Step("tcp", "a kernel's TCP through the tunnel at 1 % and 5 % loss, against its rate without loss and with boxes that do nothing", 3, 360, [_python("checks.tcp")]),
         Step("two-pairs", "scripts/two-pairs: each of four boxes between ECMP routers restarted in turn", 3, 600, [[str(ROOT / "scripts" / "two-pairs")]]),
         Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 300, [_python("checks.bench")]),
         Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 900, [[str(ROOT / "scripts" / "rdma-e2e")]]),
     ]
 
 
-LONG = ("build", "commands", "packages", "session", "instructions", "metrics", "page", "demo", "two-pairs", "bench", "rdma-e2e")
+LONG = ("build", "commands", "packages", "session", "instructions", "metrics", "page", "demo", "tcp", "two-pairs", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""

@@ -15,7 +15,7 @@ from .ending import Ended, tidy_end
 from .gateway import Gateway, memif
 from .hugepages import hugepages
 from .metrics import Metrics
-from .namespace import cable, has_carrier, ip, leave_network, packet_socket
+from .namespace import Namespace, cable, has_carrier, ip, leave_network, packet_socket
 from .priority import hurry
 from .process import Process, ProcessFailed, Processes
 from .reports import last_line, together
@@ -27,6 +27,7 @@ __all__ = [
     "Ended",
     "Gateway",
     "Metrics",
+    "Namespace",
     "Process",
     "ProcessFailed",
     "Processes",

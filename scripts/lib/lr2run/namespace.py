@@ -1,9 +1,13 @@
-"""A network namespace of a script's own, and cables of veth in it."""
+"""Network namespaces, and cables of veth in them and between them."""
 
 import ctypes
 import json
 import os
 import subprocess
+from pathlib import Path
+
+from .process import Processes
+from .waiting import wait_until
 
 _CLONE_NEWNET = 0x4000_0000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -43,3 +47,29 @@ def has_carrier(interface: str) -> bool:
 def packet_socket(number: int, interface: str, frame_bytes: int = 2048) -> str:
     """A port on an interface of the kernel, for `lr2-gateway`, `lr2-wan` and `lr2-host`; `frame_bytes` is a power of two."""
     return f"net_af_packet{number},iface={interface},blocksz={max(4096, frame_bytes)},framesz={frame_bytes}"
+
+
+class Namespace:
+    """A network namespace, which ends with the process that holds it."""
+
+    def __init__(self, processes: Processes, name: str) -> None:
+        self.name = name
+        self._holder = processes.start(f"namespace-{name}", ["unshare", "--net", "sleep", "infinity"])
+        # unshare becomes sleep once the namespace is there.
+        comm = Path(f"/proc/{self._holder.pid}/comm")
+        wait_until(lambda: comm.read_text().strip() == "sleep", 10, f"the namespace {name}", every_s=0.01)
+        self.run("ip", "link", "set", "lo", "up")
+        self.run(*NO_IPV6)
+
+    def words(self, *command: str | Path) -> list[str | Path]:
+        """A command as one that runs in it."""
+        return ["nsenter", f"--target={self._holder.pid}", "--net", *command]
+
+    def run(self, *command: str | Path) -> str:
+        """Runs a command in the namespace, and returns its standard output."""
+        return subprocess.run(self.words(*command), check=True, capture_output=True, text=True).stdout
+
+    def take(self, interface: str, name: str) -> None:
+        """Moves an interface of the caller's namespace into it, by this name, and sets it up."""
+        ip("link", "set", interface, "netns", str(self._holder.pid), "name", name)
+        self.run("ip", "link", "set", name, "up")

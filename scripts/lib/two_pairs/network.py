@@ -5,12 +5,10 @@
 """
 
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from lr2run import Process, Processes, wait_until
-from lr2run.namespace import NO_IPV6, cable, ip
+from lr2run import Namespace, Process, Processes, cable, wait_until
 
 SITES = "ab"
 PAIRS = (1, 2)
@@ -22,32 +20,6 @@ LAN_INTERFACE = "lan"
 
 # ECMP by addresses and ports: queue pairs differ in their source ports.
 _ROUTER_SYSCTL = ("net.ipv4.ip_forward=1", "net.ipv4.fib_multipath_hash_policy=1", "net.ipv4.conf.all.ignore_routes_with_linkdown=1")
-
-
-class Namespace:
-    """A network namespace, which ends with the process that holds it."""
-
-    def __init__(self, processes: Processes, name: str) -> None:
-        self.name = name
-        self._holder = processes.start(f"namespace-{name}", ["unshare", "--net", "sleep", "infinity"])
-        # unshare becomes sleep once the namespace is there.
-        comm = Path(f"/proc/{self._holder.pid}/comm")
-        wait_until(lambda: comm.read_text().strip() == "sleep", 10, f"the namespace {name}", every_s=0.01)
-        self.run("ip", "link", "set", "lo", "up")
-        self.run(*NO_IPV6)
-
-    def words(self, *command: str | Path) -> list[str | Path]:
-        """A command as one that runs in it."""
-        return ["nsenter", f"--target={self._holder.pid}", "--net", *command]
-
-    def run(self, *command: str | Path) -> str:
-        """Runs a command in the namespace, and returns its standard output."""
-        return subprocess.run(self.words(*command), check=True, capture_output=True, text=True).stdout
-
-    def take(self, interface: str, name: str) -> None:
-        """Moves an interface of the caller's namespace into it, by this name, and sets it up."""
-        ip("link", "set", interface, "netns", str(self._holder.pid), "name", name)
-        self.run("ip", "link", "set", name, "up")
 
 
 class Network:

@@ -416,3 +416,8 @@ fn a_report_leaves_where_the_run_arrived() {
     });
     assert_eq!(leaves_at, [[0], [0]]);
 }
+
+#[test]
+fn tmp_case() {
+    hostile(11763719120918334919, Kind::Ethernet, 2, 2, 0.01, 163);
+}
