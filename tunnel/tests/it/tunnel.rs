@@ -1,5 +1,6 @@
 //! Two tunnels, a link between them that loses, doubles and delays, and hosts that speak RoCE, TCP and ARP.
 
+mod forged;
 mod ports;
 mod reports;
 
