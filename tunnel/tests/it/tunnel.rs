@@ -2,6 +2,7 @@
 
 mod forged;
 mod ports;
+mod predecessors;
 mod reports;
 
 use crate::support::{Kind, Link, Scenario, World, at, stamped};
