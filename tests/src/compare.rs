@@ -1,5 +1,6 @@
 //! Results of a mode on a path, compared with no gateways on the same losses.
 
+use crate::order::Ordered;
 use crate::world::Outcome;
 
 /// The queue pairs of many runs in one mode, each with its twin in a run with
@@ -22,6 +23,8 @@ pub struct Comparison {
     /// Those that lived like their twins: seconds without gateways, and with, on
     /// average.
     sums: [f64; 2],
+    /// The frames that tunnels without repair of the LANs carried.
+    pub order: Ordered,
     lived: u64,
     /// By how many seconds the slowest ones were slower than their twins, the
     /// worst first, with the seed and how long the twin took.
@@ -36,6 +39,7 @@ impl Comparison {
     pub fn add(&mut self, seed: u64, plain: &Outcome, with: &Outcome) {
         assert_eq!(plain.qps.len(), with.qps.len(), "seed {seed}: not the same work");
         self.runs += 1;
+        self.order += with.order;
         for (q, (plain, with)) in plain.qps.iter().zip(&with.qps).enumerate() {
             self.qps += 1;
             self.changed += u64::from(plain != with);

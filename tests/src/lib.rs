@@ -28,6 +28,7 @@ pub use compare::Comparison;
 pub use datapath::Which;
 pub use fates::Fates;
 pub use link::{Fate, Impairment, Link};
+pub use order::Ordered;
 pub use scenario::{NextPsns, Scenario};
 pub use script::{Loss, Script, Segment, Victim};
 pub use sweep::{Findings, Plain, number, sweep};

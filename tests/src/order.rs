@@ -1,6 +1,9 @@
 //! The order of frames between the LANs of two boxes with a tunnel. No frame may overtake another frame of its flow, and
 //! none may arrive twice, unless the tunnel counted that it gave a frame up or had no session. R-TUN-4, R-TUN-5, R-TUN-44
 //!
+//! At the end of a run every frame must have arrived, unless there was such an event in its tunnel after it had entered, a box was
+//! killed later, or the long haul damaged frames. What is excused is counted ([`Ordered`]).
+//!
 //! The check writes a number into each frame that enters a box from its LAN, in place of the source MAC address: the ICRC does
 //! not cover it, and neither the tunnel nor a NIC reads it. The LAN repair sends NAKs to that address, so this check runs
 //! without LAN repair only.
@@ -70,6 +73,28 @@ impl core::fmt::Display for Fault {
     }
 }
 
+/// The frames that entered boxes from their LANs, and what happened to them that would be a fault but for an event that allows it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Ordered {
+    /// All of them.
+    pub frames: u64,
+    /// Those that had to arrive: there was no such event in their tunnel after they entered.
+    pub sure: u64,
+    /// Of the others, those that did not arrive.
+    pub missing: u64,
+    /// Frames that came behind a later one, or twice.
+    pub excused: u64,
+}
+
+impl core::ops::AddAssign for Ordered {
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.sure += other.sure;
+        self.missing += other.missing;
+        self.excused += other.excused;
+    }
+}
+
 /// Counts of the events that allow a tunnel to deliver frames of one direction out of order, summed over both its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Disorder {
@@ -94,6 +119,8 @@ pub(crate) struct InOrder {
     noted: Vec<Noted>,
     /// When a box was started last: it counts from 0 again.
     started: Time,
+    /// Faults for which there was an event that allows them.
+    excused: u64,
 }
 
 impl Disorder {
@@ -118,6 +145,7 @@ impl InOrder {
             newest: HashMap::new(),
             noted: Vec::new(),
             started: Time::ZERO,
+            excused: 0,
         }
     }
 
@@ -183,9 +211,21 @@ impl InOrder {
         is_faulty.then_some(Fault { frame, number, behind })
     }
 
-    /// Whether an event that allows the fault has been counted since the frame entered. `boxes` are the one that it entered and
-    /// the one that it left.
-    pub fn excuses(&self, fault: &Fault, boxes: [&Workers; 2], now: Time) -> bool {
+    /// Whether an event that allows the fault has been counted since the frame entered, or the long haul `is_damaged`: a damaged
+    /// shim may name any number or predecessor. Such a fault is counted. `boxes` are the one that it entered and the one that it left.
+    pub fn excuses(
+        &mut self,
+        fault: &Fault,
+        is_damaged: bool,
+        boxes: [&Workers; 2],
+        now: Time,
+    ) -> bool {
+        let is_excused = is_damaged || self.had_event(fault, boxes, now);
+        self.excused += u64::from(is_excused);
+        is_excused
+    }
+
+    fn had_event(&self, fault: &Fault, boxes: [&Workers; 2], now: Time) -> bool {
         let Entered { at, tunnel, flow, .. } = fault.frame;
         let noted = self.noted[..self.noted.partition_point(|noted| noted.at <= at)].last();
         let Some(before) = noted.map(|noted| noted.counts[tunnel][flow.from]) else { return true };
@@ -193,5 +233,38 @@ impl InOrder {
         let give_up = boxes[1].tunnel(tunnel).tunnel().config().receiver.give_up;
         let is_late = after.unordered != before.unordered && now >= at + give_up;
         self.started >= at || after.events != before.events || is_late
+    }
+
+    /// The run is over: checks that all frames have left that had to. `boxes` are the first and the second one, if both are there.
+    ///
+    /// # Panics
+    /// If one has not.
+    pub fn end(&self, boxes: Option<[&Workers; 2]>, is_damaged: bool, now: Time) -> Ordered {
+        let boxes = boxes.filter(|_| !is_damaged);
+        // For each tunnel and direction: frames that entered between these times have arrived.
+        let sure = |tunnel: usize, from: usize| {
+            let [a, b] = boxes?;
+            let boxes = if from == 0 { [a, b] } else { [b, a] };
+            let give_up = boxes[1].tunnel(tunnel).tunnel().config().receiver.give_up;
+            let after = Disorder::of(boxes, tunnel).events;
+            // Counts only grow while no box is started.
+            let of_boxes =
+                &self.noted[self.noted.partition_point(|noted| noted.at <= self.started)..];
+            let calm = of_boxes.iter().find(|noted| noted.counts[tunnel][from].events == after)?;
+            Some(calm.at..Time::ZERO + now.since(Time::ZERO + give_up * 2))
+        };
+        let sure: Vec<[_; 2]> = (0..self.division.tunnels().into())
+            .map(|tunnel| [0, 1].map(|from| sure(tunnel, from)))
+            .collect();
+        let frames = self.entered.len() as u64;
+        let mut found = Ordered { frames, excused: self.excused, ..Ordered::default() };
+        for (number, frame) in self.entered.iter().enumerate() {
+            let times = &sure[frame.tunnel][frame.flow.from];
+            let is_sure = times.as_ref().is_some_and(|times| times.contains(&frame.at));
+            assert!(!is_sure || frame.has_left, "frame {number} has not arrived: {frame:?}");
+            found.sure += u64::from(is_sure);
+            found.missing += u64::from(!frame.has_left);
+        }
+        found
     }
 }

@@ -18,7 +18,7 @@ use rnic::{ATOMIC_LEN, ImpliedNak, Status, WorkKind, WorkRequest};
 use tunnel::Port;
 
 use crate::end::End;
-use crate::order::InOrder;
+use crate::order::{InOrder, Ordered};
 use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
 use crate::trace::{describe, nonzero};
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub finished: Option<Span>,
     /// Frames that the switches still hold.
     pub held: u64,
+    /// Frames that a tunnel without repair of the LANs carried.
+    pub order: Ordered,
     /// Requests that ended in error.
     pub failed: u64,
     /// The fate of each queue pair, incarnation by incarnation.
@@ -282,6 +284,7 @@ impl World {
             finished,
             held: self.ends.iter().filter_map(|e| e.switch.as_ref()).map(Workers::held).sum(),
             failed: self.ends.iter().map(|e| e.failed).sum(),
+            order: self.check_arrivals(),
             qps: self.fates.clone(),
         }
     }

@@ -339,18 +339,20 @@ impl<F> Receiver<F> {
         (own, number): (Lane, Number),
     ) -> Option<FrameId> {
         let (lane, before) = order.predecessor()?;
-        let before = self.lanes.get(lane.index()).and_then(|known| {
+        let known = self.lanes.get(lane.index()).and_then(|known| {
             let is_own = lane == own;
-            let before = Number::read(before, if is_own { number } else { known.next })?;
-            let is_possible =
-                if is_own { before < number } else { before.since(known.next) < config.window };
-            is_possible.then(|| (before, known.is_settled(before)))
+            // One before number 0 was settled long ago, like any other that is far behind.
+            let before = Number::read(before, if is_own { number } else { known.next });
+            let is_possible = before.is_none_or(|before| {
+                if is_own { before < number } else { before.since(known.next) < config.window }
+            });
+            is_possible.then(|| before.filter(|before| !known.is_settled(*before)))
         });
-        let Some((before, is_settled)) = before else {
+        let Some(before) = known else {
             self.lanes[own.index()].counts.unordered += 1;
             return None;
         };
-        (!is_settled).then(|| FrameId::new(lane, before))
+        before.map(|before| FrameId::new(lane, before))
     }
 
     /// The sender asks for a REPORT.

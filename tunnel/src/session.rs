@@ -187,6 +187,11 @@ impl EndPoint {
         self.own
     }
 
+    /// Whether a frame of the offered session has arrived.
+    pub const fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// A frame of the offered session arrived.
     #[inline]
     pub const fn mark_used(&mut self) {

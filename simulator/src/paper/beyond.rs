@@ -56,7 +56,7 @@ const LONG: [&Series; 4] = [&LOSS, &BURST, &RTT, &RATE];
 /// WebSearch at sites with deep and with shallow buffers.
 const SITES: &str = "beyond-sites";
 
-const SCHEMES: &str = r#""lossless", "gbn", "irn", "uet", "lr2-paper", "lr2", "cached""#;
+const SCHEMES: &str = r#""lossless", "gbn", "irn", "uet", "lr2-paper", "lr2", "cached", "tunnel""#;
 /// Bytes of payload of a packet, here.
 const PMTU: u64 = 4096;
 
@@ -165,8 +165,15 @@ fn sites(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
     let setting = |(x, (label, text)): (usize, &(&str, &str))| {
         let mut scenario = read(text)?;
         let all = &scenario.schemes;
-        let ours = [Scheme::LOSSLESS, Scheme::GBN, Scheme::IRN, Scheme::LR2, Scheme::CACHED];
-        scenario.schemes = all.iter().copied().filter(|s| ours.contains(s)).collect();
+        let these = [
+            Scheme::LOSSLESS,
+            Scheme::GBN,
+            Scheme::IRN,
+            Scheme::LR2,
+            Scheme::CACHED,
+            Scheme::TUNNEL,
+        ];
+        scenario.schemes = all.iter().copied().filter(|s| these.contains(s)).collect();
         scenario.seeds = (seed..seed + effort.seeds).collect();
         scenario.nic.content = false;
         for traffic in &mut scenario.traffic {

@@ -9,7 +9,7 @@ const ORDER: &str = "beyond-order";
 
 /// Every scheme with published or real RNICs and switches.
 const SCHEMES: &str =
-    r#""lossless", "gbn", "irn", "uet", "slr", "netrt", "lr2-paper", "lr2", "cached""#;
+    r#""lossless", "gbn", "irn", "uet", "slr", "netrt", "lr2-paper", "lr2", "cached", "tunnel""#;
 
 /// Sixteen hosts of 10 Gbit/s per site; two long-haul links of 20 Gbit/s. Marks from a
 /// quarter of a host's bandwidth-delay product on.
@@ -68,7 +68,7 @@ pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, Strin
         let network = super::evaluation::network(effort.delays_us[0], 0.0, "", "", "");
         let traffic = super::evaluation::web_traffic("websearch", messages);
         let text = network.replacen("loss = 0.0\n", &haul, 1) + &traffic;
-        add(ORDER, label, r#""lossless", "gbn", "irn", "uet", "lr2", "cached""#, &text)?;
+        add(ORDER, label, r#""lossless", "gbn", "irn", "uet", "lr2", "cached", "tunnel""#, &text)?;
     }
     Ok(settings)
 }

@@ -54,7 +54,6 @@ fn in_short(closed: &Closed, found: &[Found]) -> String {
 
 fn head(effort: &Effort, command: &str, closed: &Closed, found: &[Found]) -> String {
     let summaries = || found.iter().flat_map(|found| &found.summaries);
-    let events: u64 = summaries().map(|summary| summary.packet_events).sum();
     let runs: usize = summaries().map(|summary| summary.seeds.len()).sum();
     let data = [
         ("results.csv", !found.is_empty()),
@@ -71,7 +70,6 @@ fn head(effort: &Effort, command: &str, closed: &Closed, found: &[Found]) -> Str
         ("command", command.to_owned()),
         ("version", version.to_owned()),
         ("runs", runs.to_string()),
-        ("events", (events / 1_000_000).to_string()),
         ("cells", closed.long.len().to_string()),
         ("data", data.join(", ")),
         ("summary", in_short(closed, found)),

@@ -6,6 +6,7 @@ use tunnel::{Dropped, Port};
 
 use super::{TO_NIC, WAN_OUT, World};
 use crate::end::{End, FIRST_BOOT};
+use crate::order::Ordered;
 use crate::out::Out;
 use crate::tunnel::Tunnelling;
 
@@ -50,16 +51,22 @@ impl World {
     fn check_order(&mut self, me: usize, frame: &mut HeapFrame) {
         let Some(order) = &mut self.order else { return };
         let Some(fault) = order.leaves(me, frame) else { return };
-        // A damaged shim may name any number or predecessor.
         let is_damaged = is_damaged(&self.ends);
         let boxes = self.ends.each_ref().map(|end| end.switch.as_ref());
         let [Some(a), Some(b)] = boxes else { return };
         let boxes = if me == 0 { [b, a] } else { [a, b] };
         assert!(
-            is_damaged || order.excuses(&fault, boxes, self.now),
+            order.excuses(&fault, is_damaged, boxes, self.now),
             "box {me} at {:?}: {fault}",
             self.now
         );
+    }
+
+    /// Checks that all frames have arrived that had to.
+    pub(super) fn check_arrivals(&self) -> Ordered {
+        let Some(order) = &self.order else { return Ordered::default() };
+        let [a, b] = self.ends.each_ref().map(|end| end.switch.as_ref());
+        order.end(a.zip(b).map(|(a, b)| [a, b]), is_damaged(&self.ends), self.now)
     }
 
     /// Checks that a tunnel which had one session only received no frame of another session.

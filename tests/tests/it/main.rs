@@ -6,6 +6,7 @@ mod goodput;
 mod headers;
 mod heavy;
 mod hostile;
+mod lan_messages;
 mod orphans;
 mod records;
 mod recovery;

@@ -135,7 +135,7 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         if shim.session != self.end.own() {
-            return self.on_other_session(shim, frame, ready, io);
+            return self.on_other_session(now, shim, frame, ready, io);
         }
         self.end.mark_used();
         self.ways.arrived(shim.lane, port);
@@ -156,16 +156,19 @@ impl<F: Headroom> Tunnel<F> {
         self.due = self.due.min(self.receiver.due_of(&self.config.receiver, shim.lane));
     }
 
-    /// A frame of another session. Where there is none, the first transmission of a frame is what a plain one would be.
+    /// A frame of another session. Where there is none, the first transmission of a frame is what a plain one would be; so it is
+    /// where one has just begun, of which no frame has come: HELLOs overtake frames in the queue of the peer's port. R-TUN-19
     #[cold]
     fn on_other_session<I: Io<Frame = F>>(
         &mut self,
+        now: Time,
         shim: &Shim,
         frame: F,
         ready: &mut Ready<F>,
         io: &mut I,
     ) {
-        let is_open = self.is_ethernet() && self.end.up().is_none() && shim.original.is_none();
+        let is_new = self.end.up().is_none() || !self.end.is_used() && self.is_early(now);
+        let is_open = self.is_ethernet() && is_new && shim.original.is_none();
         if !is_open {
             return self.counts.drop(Dropped::Session);
         }

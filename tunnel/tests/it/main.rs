@@ -3,6 +3,7 @@
 mod acks;
 mod blackout;
 mod bursts;
+mod changeover;
 mod copies;
 mod division;
 mod encapsulation;

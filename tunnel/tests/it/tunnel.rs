@@ -1,6 +1,8 @@
 //! Two tunnels, a link between them that loses, doubles and delays, and hosts that speak RoCE, TCP and ARP.
 
+mod forged;
 mod ports;
+mod predecessors;
 mod reports;
 
 use crate::support::{Kind, Link, Scenario, World, at, stamped};

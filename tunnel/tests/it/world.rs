@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use tunnel::{Health, Lane};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    // Frames are skipped in one case of 200 at most: where they are in four of sixty, something has changed for the worse.
+    #![proptest_config(ProptestConfig { cases: 60, max_global_rejects: 3, ..ProptestConfig::default() })]
 
     /// R-TUN-4, R-TUN-5, R-TUN-24: however much is lost, as long as the cache and the share of retransmissions
     /// last. The numbers wrap in each.
@@ -28,8 +29,7 @@ proptest! {
         let delivered = world.run();
         // The share lasts in all but one of a thousand: lost REPORTs have a lane suspected, and all of it
         // resent.
-        prop_assume!(world.sender.1.counts().skipped == 0);
-        assert_all_in_order(&world, &delivered);
+        prop_assume!(assert_all_in_order_unless_skipped(&world, &delivered));
     }
 
     /// Each frame comes at most once, and all that is not skipped or given up does come.
@@ -57,8 +57,7 @@ proptest! {
         let mut world = World::new(scenario);
         let delivered = world.run();
         // As above.
-        prop_assume!(world.sender.1.counts().skipped == 0);
-        assert_all_in_order(&world, &delivered);
+        prop_assume!(assert_all_in_order_unless_skipped(&world, &delivered));
     }
 
     /// R-TUN-59: a lane that is silent for longer than numbers are waited for had carried retransmissions and copies, of which the
@@ -75,8 +74,7 @@ proptest! {
             ..scenario(seed)
         });
         let delivered = world.run();
-        prop_assume!(world.sender.1.counts().skipped == 0);
-        assert_all_in_order(&world, &delivered);
+        prop_assume!(assert_all_in_order_unless_skipped(&world, &delivered));
         let received = world.receiver.1.counts();
         prop_assert_eq!(received.given_up, 0, "{:?}", received);
     }

@@ -43,7 +43,7 @@ const REASONS: [(&str, &str, Reason); 15] = [
 /// Why `scheme` misses a cell; empty if that isn't known.
 pub(super) fn reason(traffic: &str, cell: &str, scheme: Scheme) -> String {
     match REASONS.iter().find(|(t, c, _)| *t == traffic && *c == cell) {
-        Some((.., Chance(which, ratios))) => {
+        Some((.., Chance(which, ratios))) if scheme != Scheme::TUNNEL => {
             format!("chance: {which} had one more timeout; ratios of {ratios} seeds")
         }
         Some((.., NeverAsks)) if scheme == Scheme::CACHED => {

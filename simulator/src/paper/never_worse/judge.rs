@@ -10,8 +10,8 @@ use crate::scheme::Scheme;
 /// Longest time of a mode, as a multiple of go-back-N's time.
 pub const LIMIT: f64 = 1.05;
 
-/// The modes that are judged, and `lr2`, which is reported.
-pub const OURS: [Scheme; 3] = [Scheme::AUTO, Scheme::CACHED, Scheme::LR2];
+/// The modes and the tunnel that are judged, and `lr2`, which is reported.
+pub const OURS: [Scheme; 4] = [Scheme::AUTO, Scheme::CACHED, Scheme::TUNNEL, Scheme::LR2];
 
 /// Completion times of a scheme in a cell, over all messages of all seeds that
 /// are complete under every scheme compared, in milliseconds.

@@ -71,6 +71,10 @@ pub struct Link {
     pub short_port: Option<(u8, usize)>,
     /// A box and a lane over UDP: its datagrams do not arrive.
     pub dead_lane: Option<(usize, u8)>,
+    /// From box 0, from box 1: no control message arrives.
+    pub silent: [bool; 2],
+    /// How long frames wait at a port in which messages of the high class overtake them.
+    pub backlog: Span,
 }
 
 /// Milliseconds after the start.
@@ -130,7 +134,7 @@ impl Dice {
 
 #[derive(Default)]
 struct Ports {
-    wan: Vec<(Port, Vec<u8>)>,
+    wan: Vec<(Port, Class, Vec<u8>)>,
     lan: Vec<Vec<u8>>,
     local: Vec<Vec<u8>>,
     is_full: bool,
@@ -148,8 +152,8 @@ impl Io for Ports {
         if self.is_full { 0 } else { usize::MAX }
     }
 
-    fn wan(&mut self, port: Port, _: Class, packet: Packet<HeapFrame>) {
-        self.wan.push((port, packet.bytes().to_vec()));
+    fn wan(&mut self, port: Port, class: Class, packet: Packet<HeapFrame>) {
+        self.wan.push((port, class, packet.bytes().to_vec()));
     }
 
     fn lan(&mut self, frame: HeapFrame) {
@@ -179,7 +183,7 @@ pub struct World {
     way: BinaryHeap<Reverse<(Time, u64)>>,
     frames: BTreeMap<u64, (usize, Port, Vec<u8>)>,
     posted: u64,
-    newest: [[Time; 8]; 2],
+    newest: [[[Time; 2]; 8]; 2],
     /// Frames that were put on the link, whether they arrive or not: by whom.
     pub on_link: Vec<(usize, Vec<u8>)>,
     /// Control messages, by receiving box.
@@ -268,7 +272,7 @@ impl World {
             way: BinaryHeap::new(),
             frames: BTreeMap::new(),
             posted: 0,
-            newest: [[Time::ZERO; 8]; 2],
+            newest: [[[Time::ZERO; 2]; 8]; 2],
             on_link: Vec::new(),
             messages: Vec::new(),
             delivered: Default::default(),
@@ -373,14 +377,15 @@ impl World {
         );
         self.delivered[me].extend(ports.lan);
         self.local.extend(ports.local.into_iter().map(|frame| (me, frame)));
-        for (port, frame) in ports.wan {
-            self.post(me, port, frame);
+        for (port, class, frame) in ports.wan {
+            self.post(me, port, class, frame);
         }
     }
 
-    fn post(&mut self, from: usize, port: Port, frame: Vec<u8>) {
+    fn post(&mut self, from: usize, port: Port, class: Class, frame: Vec<u8>) {
         let shim = frame.get(self.scenario.kind.shim_at()).copied();
-        if shim == Some(0x23) {
+        let is_message = shim == Some(0x23);
+        if is_message {
             self.messages.push((1 - from, frame.clone()));
         }
         self.on_link.push((from, frame.clone()));
@@ -393,13 +398,17 @@ impl World {
                 .link
                 .short_port
                 .is_some_and(|(port, most)| port == port_of_0.get() && frame.len() > most)
-            || lane.is_some() && lane == self.link.dead_lane;
+            || lane.is_some() && lane == self.link.dead_lane
+            || is_message && self.link.silent[from];
         if is_dead || self.dice.roll() < self.link.loss {
             return;
         }
         let delay = DELAY + Span::from_millis(port_of_0.get().into());
+        let backlog = if class == Class::High { Span::ZERO } else { self.link.backlog };
         let newest = &mut self.newest[from][usize::from(port.get())];
-        *newest = (self.now + delay).max(*newest + Span::from_nanos(1));
+        // Without a queue, all leave in one order.
+        let newest = if backlog == Span::ZERO { &mut newest[0] } else { &mut newest[1] };
+        *newest = (self.now + delay + backlog).max(*newest + Span::from_nanos(1));
         let newest = *newest;
         let again = self.dice.roll() < self.link.repeated;
         let late = newest + Span::from_micros((self.dice.roll() * 20_000.0) as u64);
