@@ -225,7 +225,7 @@ impl Next {
     pub fn is_on_one_lane(&self, shim: &[u8; LEN]) -> bool {
         let (first, [number, before]) = Self::words(shim);
         let lane = Self::before_lane(first);
-        lane == self.lane.get() && before.wrapping_sub(number) as i32 <= 0
+        lane == self.lane.get() && (before.wrapping_sub(number) as i32) < 0
             || lane == NO_LANE && before == 0
     }
 
@@ -337,7 +337,7 @@ mod tests {
             if next.is(head) {
                 prop_assert_eq!(Next::order(head), Some(shim.order()));
                 let is_behind = |(lane, number): (Lane, WireNumber)| {
-                    lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
+                    lane == shim.lane && (number.0.wrapping_sub(shim.number.0) as i32) < 0
                 };
                 prop_assert_eq!(next.is_on_one_lane(head), shim.predecessor.is_none_or(is_behind));
             }

@@ -4,7 +4,7 @@ use common::time::Time;
 
 use super::{Deliver, Receiver, ReceiverConfig};
 use crate::number::{Lane, Session};
-use crate::shim::{self, NO_LANE, Next, Order};
+use crate::shim::{self, Next, Order};
 
 /// First transmissions of a lane, each the next one.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ impl Run {
         let is_free = || {
             let (lane, before) = self.next.predecessor(shim);
             self.next.is_on_one_lane(shim)
-                || lane != NO_LANE && receiver.floors.is_before(lane, before)
+                || usize::from(lane) < receiver.lanes.len()
+                    && receiver.floors.is_before(lane, before)
         };
         if !self.is_calm || !is_free() {
             return Next::order(shim).map_or(Step::Other, Step::Ask);
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
     use crate::message::Report;
     use crate::number::WireNumber;
-    use crate::shim::Shim;
+    use crate::shim::{NO_LANE, Shim};
     use common::time::Span;
     use common::verdict::Tolerance;
 

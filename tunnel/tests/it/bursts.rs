@@ -417,7 +417,10 @@ fn a_report_leaves_where_the_run_arrived() {
     assert_eq!(leaves_at, [[0], [0]]);
 }
 
+/// R-TUN-5, R-TUN-6: a damaged shim may name its own frame as the predecessor, or one of a lane that there is not. Either is
+/// impossible, and counted, in a run as well.
 #[test]
-fn tmp_case() {
-    hostile(11763719120918334919, Kind::Ethernet, 2, 2, 0.01, 163);
+fn an_impossible_predecessor_is_counted_in_a_run() {
+    hostile(11_763_719_120_918_334_919, Kind::Ethernet, 2, 2, 0.01, 163);
+    hostile(5_724_983_560_867_875_046, Kind::Ethernet, 2, 2, 0.01, 32);
 }
