@@ -8,7 +8,7 @@ from pathlib import Path
 from lr2run import parse_seconds, quantities
 
 LOSSY_MODES = ("off", "lr2", "cached")
-# Of the tunnel over Ethernet, which repairs the long haul alone: where that loses frames.
+# The tunnel over Ethernet. Losses on the LANs are repaired beside it, from the first NAK on: `recovery.lan` is "auto" by default.
 TUNNEL = "tunnel"
 TUNNELS = (TUNNEL, "tunnel-udp")
 MODES = (*LOSSY_MODES, *TUNNELS, "auto", "direct")
@@ -288,8 +288,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         dest="modes",
         type=_modes,
         metavar="MODE,...",
-        help=f"passes after the one without loss (default {','.join(LOSSY_MODES)}, and tunnel where the long haul loses "
-        "frames); also tunnel-udp, the tunnel in UDP; auto; and direct: without gateways",
+        help=f"passes after the one without loss (default {','.join(LOSSY_MODES)}, and tunnel without --lan-rate); "
+        "also tunnel-udp, the tunnel in UDP; auto; and direct: without gateways",
     )
     add("--seed", type=int, default=1, metavar="N", help="seed of all random choices (default 1)")
     add("--json", type=Path, metavar="FILE", help="write the results there")
@@ -300,7 +300,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         given.loss = 0.0 if given.lan_rate_bps else 0.01
     if given.modes is None:
         lossy = ("off",) if given.paths > 1 else LOSSY_MODES
-        given.modes = lossy if given.where in LANS or given.lan_rate_bps else (*lossy, TUNNEL)
+        given.modes = lossy if given.lan_rate_bps else (*lossy, TUNNEL)
     if given.lan_rate_bps and given.lan_rate_bps >= given.rate_bps:
         parser.error("--lan-rate must be less than --rate: a LAN that is not narrower is never congested")
     if given.incast and not given.lan_rate_bps:

@@ -15,9 +15,9 @@ _FEW_SAMPLES = 5
 # Of which modes docs/protocol.md has the closed form, by where data is lost. RNICs
 # alone don't care where; the gateways' forms are those of the long haul.
 _RNICS_ALONE = ("off", "direct")
-# Where nothing but the hosts repairs congestion of a LAN.
-_ALONE_ON_LANS = (*_RNICS_ALONE, *TUNNELS)
-_FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _ALONE_ON_LANS, "dst-lan": _ALONE_ON_LANS, "ack": ()}
+_FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _RNICS_ALONE, "dst-lan": _RNICS_ALONE, "ack": ()}
+# What congestion of a LAN may cost queue pairs.
+_MAY_FAIL_IN_CONGESTION = (*_RNICS_ALONE, *TUNNELS)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Result:
 
     def _may_fail(self, scenario: Scenario) -> bool:
         """Congestion may use up the retries of RNICs alone: that is no fault of the demo."""
-        return scenario.lan_rate_bps is not None and self.mode in _ALONE_ON_LANS
+        return scenario.lan_rate_bps is not None and self.mode in _MAY_FAIL_IN_CONGESTION
 
     def remarks(self, scenario: Scenario) -> list[str]:
         """Failures that had to be expected."""

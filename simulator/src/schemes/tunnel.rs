@@ -26,9 +26,7 @@ use crate::scenario::{Carriage, LanRepair, Scenario, Topology};
 
 /// Headers of a RoCE frame beside its payload, and those of the tunnel.
 const HEADERS: u16 = 200;
-/// Frames held for their predecessors, at most.
-const WAITING_MAX: u64 = 1 << 16;
-/// Numbers that a frame may be ahead.
+/// Numbers that a frame may be ahead, and so the most that may wait.
 const WINDOW: u64 = 1 << 20;
 /// Timers run at a time: more than are ever due.
 const TIMERS: usize = 1 << 20;
@@ -151,7 +149,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
         let frames = own.unwrap_or(part) / u64::from(scenario.nic.pmtu);
         usize::try_from(frames.min(most)).unwrap_or(usize::MAX)
     };
-    let waiting_max = frames(pools.reorder, reorder, WAITING_MAX);
+    let waiting_max = frames(pools.reorder, reorder, WINDOW);
     let (encapsulation, lanes, ports) = (encapsulation(place), pools.lanes, ports(scenario));
     Config {
         session: SessionConfig {
