@@ -55,12 +55,21 @@ impl Expected {
 }
 
 /// The reason why some of the tunnels do not protect every frame, in one line; `None` if all do. It names each of these,
-/// unless all have the same problem.
+/// unless all have the same problem. Boxes with different numbers of tunnels are the reason why some hear nothing: that is said once.
 pub fn first_problem(
     expected: &Expected,
     tunnels: &[TunnelCounters],
     ways: &[Way],
 ) -> Option<String> {
+    let differs = |tunnel: &TunnelCounters| tunnel.last_refusal == Some(Refusal::Tunnels);
+    let is_silent = |tunnel: &TunnelCounters| tunnel.last_refusal.is_none();
+    let is_explained =
+        |it: &TunnelCounters| it.get(TunnelIo::Up) == 0 && (differs(it) || is_silent(it));
+    if let Some(tunnel) = tunnels.iter().find(|it| differs(it))
+        && tunnels.iter().all(is_explained)
+    {
+        return problem(expected, tunnel, ways);
+    }
     let all: Vec<_> = tunnels.iter().map(|tunnel| problem(expected, tunnel, ways)).collect();
     let first = all.first()?;
     if all.iter().all(|line| line == first) {
@@ -346,6 +355,8 @@ mod tests {
         let line = said(&[up, other.clone()]).expect("a problem");
         assert!(line.starts_with("tunnel 1 of 2: no session"), "{line}");
         let line = said(&[other.clone(), other.clone()]).expect("a problem");
+        assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
+        let line = said(&[other.clone(), counters(&[])]).expect("a problem");
         assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
         let mut third = counters(&[]);
         third.last_refusal = Some(Refusal::BadTag);
