@@ -2,7 +2,7 @@
 //! none may arrive twice, unless the tunnel counted that it gave a frame up or had no session. R-TUN-4, R-TUN-5, R-TUN-44
 //!
 //! At the end of a run every frame must have arrived, unless there was such an event in its tunnel after it had entered, a box was
-//! killed later, or the long haul damaged frames. What is excused is counted ([`Ordered`]).
+//! killed later, or the long haul damaged frames. [`Ordered`] counts the faults that such an event excuses.
 //!
 //! The check writes a number into each frame that enters a box from its LAN, in place of the source MAC address: the ICRC does
 //! not cover it, and neither the tunnel nor a NIC reads it. The LAN repair sends NAKs to that address, so this check runs

@@ -262,7 +262,7 @@ impl State {
     pub fn tunnel_problem(&self, sample: &Sample) -> Option<String> {
         let expected = self.tunnel.as_ref()?;
         let tunnels: Vec<_> = self.tunnels().map(PublishedTunnel::counters).collect();
-        tunnel::first_problem(expected, &tunnels, &sample.ways)
+        tunnel::problems(expected, &tunnels, &sample.ways)
     }
 
     /// The last sample.

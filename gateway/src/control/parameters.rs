@@ -35,7 +35,7 @@ pub struct Parameters(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     all: Vec<Parameter>,
-    /// That of the file, and the same with what was set.
+    /// The configuration in the file, and the effective one: the same with the values that requests have set.
     configs: Option<[Config; 2]>,
     workers: Vec<Producer<Change>>,
     /// The newest change of each kind, for workers that start later.
@@ -149,7 +149,7 @@ impl Inner {
     fn apply(&mut self, changes: &[Change], new: &Config) -> Result<(), Refused> {
         let mut config = new.clone();
         if let Some([file, set]) = &self.configs {
-            // What was set since the start stays, unless the file has another value now.
+            // A reload keeps a value that a request has set, unless the file's own value of that key has changed.
             let [before, now] = [file, new].map(config::parameters);
             let value = |all: &[Parameter], name| {
                 all.iter().find(|it| it.name == name).map(|it| it.value.clone())
@@ -171,7 +171,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Shows these configurations from now on: that of the file, and the same with what was set.
+    /// Replaces the configuration in the file and the effective one, of which requests see the second.
     fn show(&mut self, configs: [Config; 2]) {
         let new = config::parameters(&configs[1]);
         for parameter in &mut self.all {
@@ -302,8 +302,8 @@ mod tests {
         }
     }
 
-    /// What was set stays when the file is read again, also where a timer of the same change is another one; the file wins
-    /// where its own value is another one than before.
+    /// A reload keeps a value that a request has set, also if it changes a timer beside it. It takes the file's value if that
+    /// has changed.
     // R-TUN-54
     #[test]
     fn what_was_set_stays_until_the_file_says_otherwise() {

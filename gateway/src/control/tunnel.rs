@@ -56,11 +56,7 @@ impl Expected {
 
 /// The reason why some of the tunnels do not protect every frame, in one line; `None` if all do. It names each of these,
 /// unless all have the same problem. Boxes with different numbers of tunnels are the reason why some hear nothing: that is said once.
-pub fn first_problem(
-    expected: &Expected,
-    tunnels: &[TunnelCounters],
-    ways: &[Way],
-) -> Option<String> {
+pub fn problems(expected: &Expected, tunnels: &[TunnelCounters], ways: &[Way]) -> Option<String> {
     let differs = |tunnel: &TunnelCounters| tunnel.last_refusal == Some(Refusal::Tunnels);
     let is_silent = |tunnel: &TunnelCounters| tunnel.last_refusal.is_none();
     let is_explained =
@@ -138,13 +134,13 @@ fn silent_lanes(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> 
     }
     let is_beside_others = expected.lanes > 1 && !of_ports.is_empty();
     let is_single = tunnel.silent_lanes().count() == 1;
-    let [verb, of, its] = match is_single {
-        true => ["carries", "it", "its path is"],
-        false => ["carry", "them", "their paths are"],
+    let [verb, whose, of, paths] = match is_single {
+        true => ["carries", "its", "it", "its path is"],
+        false => ["carry", "their", "them", "their paths are"],
     };
     is_beside_others.then(|| {
         format!(
-            "{} {verb} nothing, the others take their frames: REPORTs of the peer about {of} are overdue, {its} broken \
+            "{} {verb} nothing, the others take {whose} frames: REPORTs of the peer about {of} are overdue, {paths} broken \
              in one direction or both",
             of_ports.join(", ")
         )
@@ -350,7 +346,7 @@ mod tests {
         ]);
         let mut other = counters(&[]);
         other.last_refusal = Some(Refusal::Tunnels);
-        let said = |tunnels: &[_]| first_problem(&ETHERNET, tunnels, &[]);
+        let said = |tunnels: &[_]| problems(&ETHERNET, tunnels, &[]);
         assert_eq!(said(&[up.clone(), up.clone()]), None);
         let line = said(&[up, other.clone()]).expect("a problem");
         assert!(line.starts_with("tunnel 1 of 2: no session"), "{line}");

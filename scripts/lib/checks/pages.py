@@ -1,4 +1,4 @@
-"""What the pages say of each other and of the configuration: anchors of links, and names of keys."""
+"""Checks the Markdown pages: a link to a heading needs the heading, and the name of a key needs the key."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -87,7 +87,7 @@ class Bench:
             self._hosts[site] = host = Namespace(processes, f"host-{site}")
             cable(f"lan-{site}", "host", (number << 12, (number << 12) + 1))
             host.take("host", "eth0")
-            # A packet socket takes frames, not what a NIC would cut into frames and write checksums into.
+            # With these offloads the kernel leaves segmentation and checksums to the NIC, and a packet socket is none.
             host.run("ethtool", "--offload", "eth0", "tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off")
             host.run("ip", "address", "add", f"{_IP[site]}/24", "dev", "eth0")
 
@@ -154,7 +154,7 @@ class Bench:
         return wan
 
     def _send(self, processes: Processes) -> dict[str, Any]:
-        """The transfer itself: what the sender says of it."""
+        """Runs one transfer. Returns the result that the sender prints."""
         o = self._options
         transfer = Transfer(_IP["b"], o.warm_up, o.seconds, round(o.window), o.pace * self.link_bps).to_json()
         command = [sys.executable, "-m", "checks.tcp_host"]
@@ -178,7 +178,7 @@ def ratios(results: Sequence[Result], loss: float, tunnel: bool = True) -> list[
 
 
 def missed(results: Sequence[Result]) -> list[str]:
-    """Where TCP falls short of what the tunnel promises."""
+    """The losses at which TCP is slower than the target, or than with boxes that do nothing."""
     found = []
     for loss in _LOSSES:
         share, nothing = median(ratios(results, loss)), median(ratios(results, loss, tunnel=False))

@@ -17,7 +17,7 @@ pub trait SchemeModel: Sync {
     /// Whether it can be run in `scenario`.
     ///
     /// # Errors
-    /// What the scenario lacks.
+    /// Names the setting that the scheme needs and the scenario does not have.
     fn fits(&self, _scenario: &Scenario) -> Result<(), String> {
         Ok(())
     }

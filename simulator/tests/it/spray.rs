@@ -60,7 +60,7 @@ fn lose(path: usize, scenario: &mut Scenario) {
     (path.loss, path.loss_back) = (LossModel::Bernoulli(1e-2), LossModel::Bernoulli(1e-2));
 }
 
-/// Name, scenario file, what is changed in it.
+/// A name for the table, the text of a scenario file, and a change of that scenario.
 type Case = (&'static str, &'static str, fn(&mut Scenario));
 
 const CASES: [Case; 17] = [

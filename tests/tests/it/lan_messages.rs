@@ -4,8 +4,8 @@ use common::metrics::Metric;
 use common::time::Span;
 use tests::{Impairment, Scenario, Tunnelling, Which, World};
 
-/// With `recovery.lan = "on"` SYNCs and STATUSes take no notice of what the long haul loses: of a flow that is protected there are no
-/// more than its timers send (docs/protocol.md, Timers and R-STATUS-1). In a round trip that is two SYNC(keepalive), which are RTT/2
+/// With `recovery.lan = "on"`, losses on the long haul cause no SYNC and no STATUS: a protected flow has no more of them than its timers
+/// send (docs/protocol.md, Timers and R-STATUS-1). In a round trip that is two SYNC(keepalive), which are RTT/2
 /// apart; eight SYNC(tail), each of which comes RTT/8 behind a packet at least; and two STATUSes while data flows. Each SYNC has one
 /// STATUS as its answer. A flow is announced by 24 SYNC(open) at most (R-PEER-4).
 ///
