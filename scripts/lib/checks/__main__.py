@@ -48,6 +48,9 @@ def _run(runner: Runner, steps: list[Step], keep_going: bool) -> None:
         if failed_at is not None and step.stage > failed_at and not keep_going:
             runner.skip(step, "an earlier step failed (--keep-going)")
             continue
+        for later in steps:
+            if later.beside == step.name:
+                runner.begin(later)
         if runner.run(step).word == "FAIL" and failed_at is None:
             failed_at = step.stage
 
@@ -63,7 +66,7 @@ def main() -> int:
     try:
         with tidy_end(options.limit * 60 + 60), RunDir("lr2-test") as run:
             runner = Runner(run.path, options.verbose, options.limit * 60)
-            with deny.installing(run.path, wants_deny):
+            with deny.installing(run.path, wants_deny), runner:
                 _run(runner, chosen, options.keep_going)
             run.keep = runner.failed
     except Ended as error:

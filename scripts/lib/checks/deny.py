@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import ROOT
-from .runner import end_group
+from .runner import end_group, low_priority
 
 _TOOLS = {"cargo-deny": "0.20.2", "cargo-machete": "0.9.2"}
 
@@ -41,10 +41,6 @@ def _install(tool: str) -> tuple[list[str], dict[str, str]]:
     return command, {**os.environ, **_QUICK_TO_BUILD, "CARGO_TARGET_DIR": str(_building(tool))}
 
 
-def _low_priority() -> None:
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
 @contextlib.contextmanager
 def installing(logs: Path, wanted: bool) -> Iterator[None]:
     """Builds the tools, if they are `wanted` and missing, on the time that the steps leave idle."""
@@ -69,7 +65,7 @@ def _building_in_background(tool: str, logs: Path) -> Iterator[None]:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_low_priority,
+            preexec_fn=low_priority,
         )
         try:
             yield

@@ -1,5 +1,6 @@
 """Runs steps one after the other, each for no longer than its limit."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -41,20 +42,55 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             pass
 
 
+def low_priority() -> None:
+    """For `preexec_fn` of a session's leader: it has the time that all others leave idle."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    # Where the kernel groups processes by session, the policy counts only within the session.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
+
+
+def _normal_priority(session: int) -> None:
+    """End `low_priority` for all threads of the session."""
+    for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+        # Others may end meanwhile.
+        with contextlib.suppress(OSError):
+            if os.getsid(int(task.parent.parent.name)) == session:
+                os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))
+                (task.parent.parent / "autogroup").write_text("0")
+
+
 class Runner:
-    """Runs steps; keeps their output in the folder `logs`, which they find as LR2_TEST_DIR."""
+    """Runs steps; keeps their output in the folder `logs`, which they find as LR2_TEST_DIR.
+
+    Leaving it as a context ends what was begun and has not been run.
+    """
 
     def __init__(self, logs: Path, verbose: bool, limit_s: float) -> None:
         self.logs = logs
         self.verbose = verbose
         self.deadline = time.monotonic() + limit_s
         self.verdicts: list[Verdict] = []
+        self._begun: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._begun.values():
+            if process.poll() is None:
+                end_group(process)
+
+    def begin(self, step: Step) -> None:
+        """Start the first command of `step`, with low priority; `run` waits for it."""
+        self._log(step).write_bytes(b"")
+        self._begun[step.name] = self._start(step.commands[0], step, idle=True)
 
     def run(self, step: Step) -> Verdict:
         start = time.monotonic()
-        log = self.logs / f"{step.name}.log"
         limit_s = min(step.limit_s, self.deadline - start)
-        problem = self._problem(step, log, limit_s)
+        problem = self._problem(step, limit_s)
+        log = self._log(step)
         if problem:
             if not self.verbose:
                 _show_end(log)
@@ -75,40 +111,54 @@ class Runner:
         print(verdict, flush=True)
         return verdict
 
-    def _problem(self, step: Step, log: Path, limit_s: float) -> str | None:
+    def _log(self, step: Step) -> Path:
+        return self.logs / f"{step.name}.log"
+
+    def _problem(self, step: Step, limit_s: float) -> str | None:
         """The problem, if there was one."""
         deadline = time.monotonic() + limit_s
-        log.write_bytes(b"")
+        begun = self._begun.pop(step.name, None)
+        if begun:
+            _normal_priority(begun.pid)
+        else:
+            self._log(step).write_bytes(b"")
         for command in step.commands:
             left_s = deadline - time.monotonic()
-            code = self._command(command, dict(step.environment), log, left_s) if left_s > 0 else None
+            code = _ended(begun or self._start(command, step), left_s) if left_s > 0 or begun else None
+            begun = None
             if code is None:
                 return f"not done after {max(limit_s, 0):.0f} s"
             if code:
                 return f"exit code {code}: {command[0].rpartition('/')[2]} {' '.join(command[1:4])}"
         return None
 
-    def _command(self, command: Command, environment: dict[str, str], log: Path, limit_s: float) -> int | None:
-        """The exit code; `None` if it took too long."""
-        with log.open("ab") as output:
+    def _start(self, command: Command, step: Step, idle: bool = False) -> subprocess.Popen[bytes]:
+        # What runs beside another step would print into its output.
+        shown = self.verbose and not idle
+        with self._log(step).open("ab") as output:
             output.write(f"# {' '.join(command)}\n".encode())
             output.flush()
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, **environment, "LR2_TEST_DIR": str(self.logs)},
+                env={**os.environ, **dict(step.environment), "LR2_TEST_DIR": str(self.logs)},
                 stdin=subprocess.DEVNULL,
-                stdout=None if self.verbose else output,
-                stderr=None if self.verbose else subprocess.STDOUT,
+                stdout=None if shown else output,
+                stderr=None if shown else subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=low_priority if idle else None,
             )
-            try:
-                return process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                return None
-            finally:
-                if process.poll() is None:
-                    end_group(process)
+
+
+def _ended(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
+    """Its exit code; `None` if it took too long, and was ended."""
+    try:
+        return process.wait(max(limit_s, 0))
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            end_group(process)
 
 
 def _show_end(log: Path) -> None:

@@ -25,6 +25,8 @@ class Step:
     """Well beyond its time on two cores with nothing built: for hangs."""
     commands: list[Command]
     environment: tuple[tuple[str, str], ...] = ()
+    beside: str = ""
+    """It starts together with this earlier step, on the time that the steps leave idle; nothing else may depend on its speed."""
 
 
 def _packages(names: tuple[str, ...]) -> Command:
@@ -80,11 +82,12 @@ def all_steps() -> list[Step]:
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 900, [_cargo("test", *_packages(_DPDK))]),
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
-        Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
+        # The second is the program of the step `instructions`, which runs beside others: a build would keep them from building.
+        Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs), _cargo("build", "--release", "-p", "benches", "--bin", "lr2-instructions")]),
         Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 120, [_python("checks.commands")]),
         Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 600, [_python("checks.packages")]),
         Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, the usual mistakes, and a WAN that is cut", 3, 400, [browser, _python("checks.session")]),
-        Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
+        Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")], beside="packages"),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [browser, _python("checks.page")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),

@@ -44,6 +44,7 @@ class Bench:
         self.link = link
         self.seconds = 0.0
         """Time of all clients in all."""
+        self._gids: dict[str, int] = {}
 
     def took(self, seconds: float) -> float:
         """A client took so long: counts it, and returns it."""
@@ -55,7 +56,16 @@ class Bench:
         return self.client, self.server
 
     def gid(self, guest: Guest) -> int:
-        """Index of the RoCEv2 GID of the guest's IPv4 address."""
+        """Index of the RoCEv2 GID of the guest's IPv4 address; it stays the same as long as the device is there."""
+        if guest.name not in self._gids:
+            self._gids[guest.name] = self._find_gid(guest)
+        return self._gids[guest.name]
+
+    def forget_gids(self) -> None:
+        """The guests have new devices."""
+        self._gids.clear()
+
+    def _find_gid(self, guest: Guest) -> int:
         ip = "".join(f"{int(byte):02x}" for byte in guest.ip.split("."))
         wanted = f"0000:0000:0000:0000:0000:ffff:{ip[:4]}:{ip[4:]}"
         result = guest.run(f"cd /sys/class/infiniband/rxe0/ports/1/gids && grep -l {wanted} *", 20)

@@ -103,6 +103,7 @@ def reused(lives: int) -> Test:
         for _ in range(lives):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 list(pool.map(lambda guest: bench.ask(guest, _NEW_DEVICE), bench.guests))
+            bench.forget_gids()
             pair = perftest_pair(bench, "write", 40, 65536)
             seconds.append(f"{pair.seconds:.1f}")
             numbers.append(tuple(re.findall(r"QPN (0x\w+)", pair.client.output)))
