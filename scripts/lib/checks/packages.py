@@ -2,7 +2,7 @@
 
 Makes the packages of the programs that are built, installs them with what they depend on into a chroot that debootstrap
 made, and does there what an operator does first: the manual, `--check` on the configuration that the package brings,
-an upgrade, removal and purge. Units are judged by systemd-analyze. Nothing of it runs or stays on this machine,
+an upgrade, removal and purge. Units are judged by systemd-analyze, and run by a systemd that is booted in it. Nothing of it runs or stays on this machine,
 but for an archive of the bare system in the cache.
 """
 
@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from debs import OUT, PACKAGES, PROGRAMS
-from lr2run import RunDir
+from lr2run import RunDir, tidy_end
+
+from . import booted
 
 _CODENAME = "bookworm"
 _MIRROR = "http://deb.debian.org/debian"
@@ -25,6 +27,7 @@ _BARE = Path(os.environ["LR2_CACHE"]) / f"{_CODENAME}.tar"
 _FRESH_S = 3 * 24 * 3600
 _UNITS = ("lr2-gateway.service", "lr2-gateway@.service")
 _WORST_EXPOSURE = 4.0
+_LIMIT_S = 580
 _EXPOSURE = re.compile(r"Overall exposure level for \S+: ([\d.]+)")
 
 # What runs in the chroot: its name, and a script of sh. One that fails is a complaint, with its output.
@@ -53,6 +56,8 @@ _INSTALLED = (
     ) + " && test -s /usr/share/lr2-gateway/alerts.yml && test -s /usr/share/doc/lr2-gateway/README.md"
         " && test -s /usr/share/doc/lr2-gateway/examples/60-lr2-hugepages.conf"),
     ("nothing is enabled", "test ! -e /etc/systemd/system/multi-user.target.wants/lr2-gateway.service"),
+)
+_LEFT = (
     ("an upgrade keeps the operator's files", "echo '# mine' >>/etc/lr2/gateway.toml && sum=$(sha256sum /etc/lr2/*) && "
         'apt-get -qq install -y --reinstall /packages/*.deb && test "$sum" = "$(sha256sum /etc/lr2/*)"'),
     ("removal keeps them", f"apt-get -qq remove -y {' '.join(PACKAGES)} && test -s /etc/lr2/key && grep -q mine /etc/lr2/gateway.toml "
@@ -132,7 +137,7 @@ def _units(root: Path) -> Iterator[str]:
             instance.unlink()
 
 
-def _complaints(root: Path) -> Iterator[str]:
+def _complaints(root: Path, run: Path) -> Iterator[str]:
     chroot = Chroot(root)
     (root / "packages").mkdir()
     for package in OUT.glob("*.deb"):
@@ -144,18 +149,22 @@ def _complaints(root: Path) -> Iterator[str]:
     for what, script in _INSTALLED:
         if said := chroot.complaint(what, script):
             yield said
+    yield from booted.complaints(root, run)
+    for what, script in _LEFT:
+        if said := chroot.complaint(what, script):
+            yield said
 
 
 def main() -> int:
     start = time.monotonic()
     _run(sys.executable, "-m", "debs")
     print(f"{time.monotonic() - start:5.1f} s  packages made")
-    with RunDir("lr2-packages") as run:
+    with tidy_end(_LIMIT_S), RunDir("lr2-packages") as run:
         root = run.path / "root"
         root.mkdir()
         _bare(root)
         print(f"{time.monotonic() - start:5.1f} s  and the bare system is there")
-        found = list(_complaints(root))
+        found = list(_complaints(root, run.path))
     for complaint in found:
         print(complaint)
     return 1 if found else 0
