@@ -280,6 +280,7 @@ fn supervise<'scope, 'a: 'scope>(
         // The workers were that quick.
         notifier.stopping();
     }
+    notifier.closing();
 }
 
 /// The flag that SIGTERM and SIGINT set. A second signal ends the process at

@@ -42,23 +42,27 @@ well() { lr2ctl --socket "$1" status | grep -q ': ok$'; }
 a=lr2-gateway@a b=lr2-gateway@b
 """
 _FAILED = "journalctl --no-pager --output=cat --unit='lr2-gateway*' | tail -n 20"
+# Little memory: a busy machine takes seconds to give and take more. What is added later belongs to [recovery].
+_SMALL = r'[eal]\nhuge_pages = "never"\nmemory = "192MiB"\n[recovery]\nresend_cache = "8MiB"\nreorder_pool = "8MiB"\nbackup_pool = "8MiB"\n'
 _STEPS = (
     ("it is booted", "soon systemctl --quiet is-active basic.target"),
     # An instance of what the package brings. Started means that it forwards: lr2ctl asks at once.
-    ("an instance starts, and forwards then", "sed 's|/run/lr2-gateway/|/run/lr2-gateway-a/|' /etc/lr2/gateway.toml >/etc/lr2/a.toml && systemctl start $a && "
-        "is $a SubState running && lr2ctl status | grep -q ': ok$' && lr2ctl ports | grep -q net_null1 && said $a 'INFO forwarding: '"),
+    ("an instance starts, and forwards then", f"sed 's|/run/lr2-gateway/|/run/lr2-gateway-a/|' /etc/lr2/gateway.toml >/etc/lr2/a.toml && printf '{_SMALL}' >>/etc/lr2/a.toml && "
+        "systemctl start $a && is $a SubState running && lr2ctl status | grep -q ': ok$' && lr2ctl ports | grep -q net_null1 && said $a 'INFO forwarding: '"),
     ("its ports lead nowhere", r"lr2ctl ports | grep -Ecx '(lan|wan) +up +9000( +0){7} +net_null.*' | grep -qx 2"),
-    ("a reload", "pid=$(systemctl show --property=MainPID --value $a) && printf '[recovery]\\nrtt_guess = \"20ms\"\\n' >>/etc/lr2/a.toml && systemctl reload $a && "
+    ("a reload", "pid=$(systemctl show --property=MainPID --value $a) && echo 'rtt_guess = \"20ms\"' >>/etc/lr2/a.toml && systemctl reload $a && "
         "soon said $a 'reloaded: recovery.rtt_guess' && is $a MainPID $pid"),
     ("a reload of a wrong file", "cp /etc/lr2/a.toml /tmp && echo 'nonsense = 1' >>/etc/lr2/a.toml && systemctl reload $a && "
         "soon said $a 'a.toml:.*nonsense: found an unknown key' && well /run/lr2-gateway-a/control.sock && mv /tmp/a.toml /etc/lr2"),
+    ("a wrong configuration", "printf 'nonsense = 1\\n' >/etc/lr2/b.toml && ! systemctl start $b 2>/dev/null && is $b ActiveState failed && is $b ExecMainStatus 2 && "
+        "said $b 'b.toml:1:1: nonsense: found an unknown key'"),
     ("the watchdog restarts a gateway that stands still", "systemctl kill --kill-whom=main --signal=STOP $a && soon is $a NRestarts 1 && soon is $a SubState running && "
         "said $a 'Watchdog timeout' && well /run/lr2-gateway-a/control.sock"),
-    ("a stop is orderly, and leaves nothing", "systemctl stop $a && is $a Result success && is $a ExecMainStatus 0 && said $a 'INFO stopped$' && test ! -e /run/lr2-gateway-a"),
-    # RestartSec=1s is over when the other unit has started.
-    ("a wrong configuration is not tried again; the single unit meanwhile", "printf 'nonsense = 1\\n' >/etc/lr2/b.toml && ! systemctl start $b 2>/dev/null && began=$(date +%s) && "
-        "systemctl start lr2-gateway && well /run/lr2-gateway/control.sock && systemctl stop lr2-gateway && while test $(date +%s) -lt $((began + 3)); do sleep 0.1; done && "
-        "is $b ActiveState failed && is $b ExecMainStatus 2 && is $b NRestarts 0 && said $b 'b.toml:1:1: nonsense: found an unknown key' && rm /etc/lr2/[ab].toml"),
+    # Longer than RestartSec=1s after it failed.
+    ("the wrong configuration was not tried again", "is $b ActiveState failed && is $b NRestarts 0"),
+    ("a stop is orderly, and leaves nothing", "systemctl stop $a && is $a Result success && is $a ExecMainStatus 0 && said $a 'INFO stopped$' && test ! -e /run/lr2-gateway-a && "
+        "rm /etc/lr2/[ab].toml"),
+    ("the unit for a single gateway", "systemctl start lr2-gateway && well /run/lr2-gateway/control.sock && systemctl stop lr2-gateway"),
 )
 
 
