@@ -33,7 +33,7 @@ pub struct RxRepairs {
     /// into one private mbuf. This costs a copy per frame; virtual devices
     /// without a NIC don't need it.
     pub flattened: u64,
-    /// Dropped: longer than an mbuf holds.
+    /// Dropped: longer than an mbuf, or a slot of a packet socket, holds.
     pub too_long: u64,
     /// Dropped: they needed a copy, and the pool was dry.
     pub no_mbuf: u64,
@@ -88,7 +88,30 @@ impl RxQueue {
         self.repairs.flattened += repairs.flattened;
         self.repairs.too_long += repairs.too_long;
         self.repairs.no_mbuf += repairs.no_mbuf;
-        n
+        match self.port.cut_from {
+            None => n,
+            Some(length) => self.drop_cut(out, old, length),
+        }
+    }
+
+    /// Drops what was cut from `old` on, and returns how many are left.
+    #[cold]
+    fn drop_cut<const N: usize>(
+        &mut self,
+        out: &mut ArrayVec<Mbuf, N>,
+        old: usize,
+        length: usize,
+    ) -> usize {
+        let mut at = old;
+        while let Some(frame) = out.get(at) {
+            if frame.bytes().len() < length {
+                at += 1;
+            } else {
+                drop(out.remove(at));
+                self.repairs.too_long += 1;
+            }
+        }
+        at - old
     }
 
     /// Repairs of frames since the queue was opened.

@@ -27,6 +27,18 @@ pub(super) fn of(driver: &str, device: &str) -> Option<String> {
     (driver == "net_af_packet").then(|| name.to_owned())
 }
 
+/// Of `net_af_packet`: the length of a frame that fills its slot in the ring. The kernel cuts what is longer, and the driver keeps to
+/// itself that it did.
+pub(super) fn cut_from(driver: &str, device: &str) -> Option<usize> {
+    /// The driver's own.
+    const DEFAULT_SLOT: usize = 2048;
+    /// Where the kernel puts the Ethernet header: `TPACKET2_HDRLEN` and 16 bytes, rounded up to 80, end where the payload begins.
+    const OFFSET: usize = 80 - 14;
+    let slot = device.split(',').find_map(|argument| argument.strip_prefix("framesz="));
+    let slot = slot.and_then(|slot| slot.parse().ok()).unwrap_or(DEFAULT_SLOT);
+    (driver == "net_af_packet").then(|| slot.saturating_sub(OFFSET))
+}
+
 /// The name of the interface with the kernel's number `index`.
 pub(super) fn name(index: u32) -> Option<String> {
     // For an index without an interface nix returns an empty name, not an error.

@@ -88,6 +88,7 @@ impl Port {
             device: config.device.clone(),
             name: name(found.id),
             interface: kernel::of(&driver, &config.device),
+            cut_from: kernel::cut_from(&driver, &config.device),
             index: info.if_index,
             driver,
             rx_queues: config.rx_queues.min(info.max_rx_queues).max(1),

@@ -262,7 +262,7 @@ impl Conditions {
             (
                 Kind::Mtu,
                 self.too_long.look(counts.too_long, 1, now),
-                "frames that are longer than a port's MTU arrive and are dropped: raise lan.mtu and wan.mtu (lr2_port_receive_dropped_frames_total{reason=\"too_long\"})",
+                "frames that are longer than a port's MTU arrive and are dropped: raise lan.mtu and wan.mtu; in front of net_af_packet, switch off what merges segments: ethtool -K INTERFACE gro off, and tx off at hosts behind a veth (lr2_port_receive_dropped_frames_total{reason=\"too_long\"})",
             ),
             (
                 Kind::Pool,

@@ -138,6 +138,7 @@ fn the_service_manager_hears_of_it() {
     assert_eq!(first.iter().filter(|line| *line == "READY=1").count(), 1, "{first:?}");
     assert_eq!(first.iter().filter(|line| *line == "WATCHDOG=1").count(), 3, "{first:?}");
     gateway.end(Signal::SIGTERM);
-    let rest: Vec<_> = std::iter::from_fn(|| Some(next())).take_while(|line| line != "WATCHDOG_USEC=0").collect();
+    let rest: Vec<_> =
+        std::iter::from_fn(|| Some(next())).take_while(|line| line != "WATCHDOG_USEC=0").collect();
     assert!(rest.iter().any(|line| line == "STOPPING=1"), "{rest:?}");
 }

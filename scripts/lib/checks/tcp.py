@@ -11,6 +11,7 @@ two cores that have other things to do: the rate without loss is the sender's, n
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 from lr2run import Gateway, Namespace, Process, Processes, RunDir, cable, human_bits, hurry, ip, leave_network, memif, packet_socket, quantities, tidy_end, wait_until
 
-from . import ROOT
+from . import ROOT, tcp_offloads
 from .tcp_host import Transfer
 
 _IP = {"a": "10.79.0.1", "b": "10.79.0.2"}
@@ -81,14 +82,14 @@ class Bench:
         self._options, self._run = options, run
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         self._programs = Path(os.environ.get("LR2_BIN", target / "release"))
-        self._hosts = {}
+        self.hosts = {}
+        self.receiver_address = _IP["b"]
         # DPDK's fanout groups: see docs/operating.md.
         for number, site in enumerate("ab", 1):
-            self._hosts[site] = host = Namespace(processes, f"host-{site}")
+            self.hosts[site] = host = Namespace(processes, f"host-{site}")
             cable(f"lan-{site}", "host", (number << 12, (number << 12) + 1))
             host.take("host", "eth0")
-            # With these offloads the kernel leaves segmentation and checksums to the NIC, and a packet socket is none.
-            host.run("ethtool", "--offload", "eth0", "tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off")
+            host.run(*tcp_offloads.switched("eth0", "off"))
             host.run("ip", "address", "add", f"{_IP[site]}/24", "dev", "eth0")
 
     @property
@@ -97,8 +98,9 @@ class Bench:
         content = _MTU - (_HEADERS - 14)
         return self._options.rate * content / (_MTU + 14 + 18 + _WIRE)
 
-    def transfer(self, tunnel: bool, loss: float, number: int) -> Result:
-        name = f"{'tunnel' if tunnel else 'off'}-{loss:g}-{number}"
+    @contextlib.contextmanager
+    def boxes(self, name: str, tunnel: bool, loss: float) -> Iterator[list[Gateway]]:
+        """The boxes and the long haul between them, while the block runs. The report of `lr2-wan` is in its folder then."""
         folder = self._run / name
         folder.mkdir()
         with Processes(folder) as processes:
@@ -111,12 +113,17 @@ class Bench:
             if tunnel:
                 wait_until(lambda: all(box.metrics().total("lr2_tunnel_up") for box in boxes), _START_S, "a session")
             hurry(wan, *(box.process for box in boxes))
-            sent = self._send(processes)
-            resent = sum(box.metrics().total("lr2_tunnel_sent_frames_total", copy="resent") for box in boxes)
+            yield boxes
             wan.stop()
             for box in boxes:
                 box.process.stop()
-        report = json.loads((folder / "wan.json").read_text())["links"]["wan"]
+
+    def transfer(self, tunnel: bool, loss: float, number: int) -> Result:
+        name = f"{'tunnel' if tunnel else 'off'}-{loss:g}-{number}"
+        with self.boxes(name, tunnel, loss) as boxes, Processes(self._run / name) as processes:
+            sent = self._send(processes)
+            resent = sum(box.metrics().total("lr2_tunnel_sent_frames_total", copy="resent") for box in boxes)
+        report = json.loads((self._run / name / "wan.json").read_text())["links"]["wan"]
         ways = [report[way] for way in ("a_to_b", "b_to_a")]
         offered, lost = (sum(way[what]["frames"] for way in ways) for what in ("offered", "lost"))
         return Result(number, tunnel, loss, offered=offered, lost=lost, resent_inside=round(resent), **sent)
@@ -158,9 +165,9 @@ class Bench:
         o = self._options
         transfer = Transfer(_IP["b"], o.warm_up, o.seconds, round(o.window), o.pace * self.link_bps).to_json()
         command = [sys.executable, "-m", "checks.tcp_host"]
-        receiver = processes.start("receiver", self._hosts["b"].words(*command, "receive", transfer))
+        receiver = processes.start("receiver", self.hosts["b"].words(*command, "receive", transfer))
         receiver.wait_line("^ready", _START_S)
-        sender = processes.start("sender", self._hosts["a"].words(*command, "send", transfer))
+        sender = processes.start("sender", self.hosts["a"].words(*command, "send", transfer))
         hurry(receiver, sender)
         line = sender.wait_line(r"^\{.*\}$", _TRANSFER_S)
         said: dict[str, Any] = json.loads(line[0])
@@ -233,10 +240,11 @@ def main() -> int:
         _rounds(bench, results, range(_ROUNDS))
         if missed(results):
             _rounds(bench, results, range(_ROUNDS, _ROUNDS + _MORE_ROUNDS))
+        found = list(tcp_offloads.complaints(bench, processes))
     print(table(results))
     if folder := os.environ.get("LR2_TEST_DIR"):
         Path(folder, "tcp.json").write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
-    found = [complaint for result in results for complaint in result.complaints()] + missed(results)
+    found += [complaint for result in results for complaint in result.complaints()] + missed(results)
     bare, asked = median(result.bps for result in results if result.tunnel and not result.loss), min(options.pace, 1) * bench.link_bps
     if bare < _FILLED * asked:
         found.append(f"without loss TCP reached {human_bits(bare)} of {human_bits(asked)}: this machine has too much to do")

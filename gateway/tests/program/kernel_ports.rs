@@ -1,0 +1,94 @@
+//! What goes wrong at ports that are interfaces of the kernel, in a network namespace of the test's own.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::link_loss::{in_a_namespace, ip, packet_socket};
+use crate::support::{Folder, Running, SMALL, config, free_address};
+
+/// A cable from `host` to `lan`, with a neighbour at its end to whom the host can send; and `wan`.
+fn cables() -> UdpSocket {
+    for (a, b) in [("host", "lan"), ("wan", "far")] {
+        assert!(ip(&format!("link add {a} type veth peer name {b}")));
+        assert!(
+            ip(&format!("link set {a} mtu 9000 up")) && ip(&format!("link set {b} mtu 9000 up"))
+        );
+    }
+    assert!(ip("address add 10.77.0.1/24 dev host"));
+    assert!(ip("neighbour add 10.77.0.2 lladdr 02:00:00:00:00:02 dev host"));
+    let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+    socket.connect("10.77.0.2:9").unwrap();
+    socket
+}
+
+/// The kernel cuts what does not fit into a slot of a packet socket, as it does with segments that it has merged (GRO) or not split yet
+/// (TSO). The rest is not sent on as if it were a frame.
+#[test]
+fn a_frame_that_a_packet_socket_cuts_is_dropped_and_said() {
+    if !in_a_namespace() {
+        return;
+    }
+    let (folder, listen) = (Folder::new("cut"), free_address());
+    let host = cables();
+    let memory = SMALL.replace("64MiB", "96MiB");
+    let text = config(&packet_socket(0, "lan"), &packet_socket(1, "wan"), listen, &memory);
+    let mut gateway = Running::start(&folder.config(&text), listen);
+    let bytes = "lr2_port_transmitted_bytes_total{port=\"wan\"}";
+    // Of 2,048 bytes of a slot, 66 are the kernel's; 42 are headers. The longest that is not cut, and the next.
+    for payload in [100, 2048 - 66 - 42 - 1] {
+        let before = gateway.metric(bytes);
+        host.send(&vec![1; payload]).unwrap();
+        let len = (payload + 42) as f64;
+        gateway.wait("the frame", |gateway| gateway.metric(bytes) >= before + len);
+    }
+    let too_long = "lr2_port_receive_dropped_frames_total{port=\"lan\",reason=\"too_long\"}";
+    assert_eq!(gateway.metric(too_long), 0.0);
+    let before = gateway.metric(bytes);
+    for (n, payload) in (1..).zip([2048 - 66 - 42, 3000, 8900]) {
+        host.send(&vec![2; payload]).unwrap();
+        gateway.wait("the drop", |gateway| gateway.metric(too_long) == f64::from(n));
+    }
+    assert!(gateway.metric(bytes) < before + 1900.0, "a cut frame was sent on");
+    gateway.wait("the sentence", |gateway| {
+        let health = gateway.get("/healthz");
+        health.contains("longer than a port's MTU") && health.contains("ethtool -K")
+    });
+    gateway.end(Signal::SIGTERM);
+}
+
+/// A worker that is too slow, or has no CPU: its receive queue overflows. Nobody repairs that, and the port's counter says so.
+#[test]
+fn what_a_full_receive_queue_loses_is_counted_as_missed() {
+    const SENT: u32 = 20_000;
+    if !in_a_namespace() {
+        return;
+    }
+    let (folder, listen) = (Folder::new("missed"), free_address());
+    let host = cables();
+    // Of drivers without a NIC, this one tells of what the kernel lost.
+    let lan = "net_pcap0,rx_iface_in=lan,tx_iface=lan";
+    let text = config(lan, "net_null1,no-rx=1", listen, SMALL);
+    let mut gateway = Running::start(&folder.config(&text), listen);
+    let missed = "lr2_port_missed_frames_total{port=\"lan\"}";
+    let received = "lr2_port_received_frames_total{port=\"lan\"}";
+    assert_eq!(gateway.metric(missed), 0.0);
+    let pid = Pid::from_raw(gateway.child.id().try_into().unwrap());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    for _ in 0..SENT {
+        host.send(&[3; 1400]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    kill(pid, Signal::SIGCONT).unwrap();
+    // Each frame is received or missed, those of before the stop included.
+    gateway.wait("all frames", |gateway| {
+        gateway.metric(missed) + gateway.metric(received) >= f64::from(SENT)
+    });
+    let lost = gateway.metric(missed);
+    assert!(lost > f64::from(SENT / 2), "{lost} of {SENT} missed");
+    let ports = gateway.get("/ports");
+    assert!(ports.contains(&format!("\"missed\":{lost}")), "{ports}");
+    gateway.end(Signal::SIGTERM);
+}
