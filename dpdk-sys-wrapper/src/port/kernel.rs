@@ -132,6 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn only_a_packet_socket_cuts_frames() {
+        let cut =
+            |driver: &str, more: &str| cut_from(driver, &format!("{driver}0,iface=eth1{more}"));
+        assert_eq!(cut("net_af_packet", ""), Some(1982));
+        assert_eq!(cut("net_af_packet", ",blocksz=16384,framesz=16384"), Some(16_318));
+        assert_eq!(cut("net_tap", ",framesz=16384"), None);
+    }
+
+    #[test]
     fn the_kernel_knows_its_interfaces() {
         assert!(is_up("lo").is_some());
         assert_eq!(is_up("nosuch0"), Some(false));

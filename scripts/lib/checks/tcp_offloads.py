@@ -50,7 +50,7 @@ def complaints(bench: "Bench", processes: Processes) -> Iterator[str]:
             yield f"hosts that leave checksums to the NIC: {became}"
         for host in hosts:
             host.run(*switched("eth0", "off"))
-        subprocess.run(switched("lan-a", "on"), check=True)
+        subprocess.run(switched("lan-a", "on"), check=True, capture_output=True)
         if (became := _tried(bench, processes, "gro")) != "stalled":
             yield f"a box whose interface merges segments: {became}"
         if not box.metrics().total(_TOO_LONG, port="lan", reason="too_long"):
@@ -59,7 +59,7 @@ def complaints(bench: "Bench", processes: Processes) -> Iterator[str]:
             wait_until(lambda: box.metrics().total("lr2_degraded", reason="mtu") and _SAID in box.process.output(), _SAID_S, f"{_SAID!r} in the log")
         except TimedOut as error:
             yield str(error)
-        subprocess.run(switched("lan-a", "off"), check=True)
+        subprocess.run(switched("lan-a", "off"), check=True, capture_output=True)
         if (became := _tried(bench, processes, "off")) != "through":
             yield f"without offloads: {became}"
     print(f"  offloads: as expected or complained of, {time.monotonic() - start:.1f} s")
