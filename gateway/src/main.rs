@@ -23,7 +23,10 @@ use tracing_subscriber::EnvFilter;
     name = "lr2-gateway",
     version,
     after_help = "lr2-gateway doctor: whether this machine is set up for a gateway, and how to mend what is not.\n\
-                  lr2-gateway release-links: sets up the interfaces that a gateway which was killed held down."
+                  lr2-gateway release-links: sets up the interfaces that a gateway which was killed held down.\n\n\
+                  Signals: SIGHUP reads the file again; SIGTERM and SIGINT end the gateway in order, a second one at once.\n\
+                  Exit status: 0 after an orderly end or a good --check; 1 if it could not start or was ended by a second signal; \
+                  2 if the command line or the file is wrong."
 )]
 struct Cli {
     /// Configuration file (TOML).

@@ -39,7 +39,8 @@ _INSTALLED = (
         for name in PROGRAMS
     )),
     ("lr2ctl --help, and pages of its commands", "lr2ctl --help && man --path lr2ctl-flows && man --path lr2-gateway-doctor && man --path lr2-gateway-release-links"),
-    ("man shows what the program says", "MANPAGER=cat man --warnings -E UTF-8 lr2-gateway | grep -q -- --elsewhere"),
+    ("man shows what the program says", "MANPAGER=cat man --warnings -E UTF-8 lr2-gateway | tr -s '[:space:]' ' ' >/tmp/page && "
+        "for word in --elsewhere SIGHUP 'Exit status'; do grep -q -- \"$word\" /tmp/page; done"),
     ("the configuration passes --check, from which it opens its ports", "mkdir -p /run/lr2 /var/lib/lr2 && "
         "lr2-gateway --config /etc/lr2/gateway.toml --check >/tmp/out && cat /tmp/out && grep -q '^# port wan: net_null1' /tmp/out"),
     ("the key is nobody else's", 'test "$(stat -c %a:%U /etc/lr2/key)" = 600:root && test "$(wc -c </etc/lr2/key)" = 64'),
