@@ -114,8 +114,12 @@ class Booted:
         """The process that is systemd there, once there is one."""
         if not self._unshare.alive:
             return ""
-        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text().split()
-        return children[0] if children and Path(f"/proc/{children[0]}/comm").read_text() == "systemd\n" else ""
+        try:
+            children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text().split()
+            return children[0] if children and Path(f"/proc/{children[0]}/comm").read_text() == "systemd\n" else ""
+        except OSError:
+            # It has just ended.
+            return ""
 
     def complaint(self, what: str, script: str) -> str:
         """What went wrong; nothing if all is well."""
