@@ -139,15 +139,21 @@ impl<F: Frame> Flow<F> {
 
     /// Drops the slots before `floor`.
     pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
+        self.trim_slots(cx, floor);
+        if !self.gaps.is_empty() {
+            self.pass.meet(self.gaps.trim(floor) as u32);
+        }
+    }
+
+    /// The same, of a flow without gaps.
+    #[inline]
+    pub(crate) fn trim_slots<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
         self.window.drain_before(floor, |_, slot| {
             if slot.has(slot::NEEDED) {
                 self.pass.meet(1);
             }
             release(cx, slot.handle);
         });
-        if !self.gaps.is_empty() {
-            self.pass.meet(self.gaps.trim(floor) as u32);
-        }
         self.released = self.released.max(self.window.start());
     }
 }
