@@ -21,8 +21,8 @@ impl<F: Frame> Flow<F> {
     /// A packet in order touches of a flow only its first so many bytes, without the
     /// [cache line](Self::PASSED_OVER) of held packets, and its place in the backup pool.
     pub const FAST_PATH: usize = 160;
-    /// What asks for a response, the ACK, and when its timer is due, of a [calm](Self::is_calm) flow: so many, without that
-    /// line, and [`told`](Self::told).
+    /// What asks for a response, the ACK, and when its timer is due, of a calm flow: so many, without that
+    /// line, and `told`.
     pub const CALM: usize = 264;
     /// Where that line begins.
     pub const PASSED_OVER: usize = 32;
@@ -167,7 +167,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if it acknowledges
-    /// what was delivered, in order, and the flow is [calm](Self::is_calm), and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    /// what was delivered, in order, and the flow is calm, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -200,12 +200,11 @@ impl<F: Frame> Flow<F> {
     /// Prefetches the state that the next packet will need, or an ACK.
     #[inline]
     pub fn prefetch(&self) {
-        let Self { heard, rtt, backup, acked, told, .. } = self;
+        let Self { heard, rtt, backup, acked, .. } = self;
         prefetch(heard);
         prefetch(rtt);
         backup.prefetch();
         prefetch(acked);
-        prefetch(told);
     }
 
     /// Prefetches the oldest packet's places in the backup pool, which an ACK takes. The rest of what an ACK needs has been

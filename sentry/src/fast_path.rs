@@ -20,7 +20,7 @@ use crate::{Actions, Config, Context, Flow};
 impl<F: Frame> Flow<F> {
     /// Such a packet touches of a flow that has others in flight only its first so many bytes, and its slot.
     pub const FAST_PATH: usize = 96;
-    /// The first one in flight of a [calm](Self::is_calm) flow, ACKs of such, and when its timer is due: so many.
+    /// The first one in flight of a calm flow, ACKs of such, and when its timer is due: so many.
     pub const CALM: usize = 160;
 
     /// Whether the packet is such a one.
@@ -97,7 +97,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if the flow is
-    /// [calm](Self::is_calm), and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    /// calm, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
     ///
     /// # Errors
     /// The frame, if it is to take the general way.

@@ -98,9 +98,6 @@ impl Pass {
     }
 
     /// `count` of the needed PSNs are sent, or given up.
-    // Never in line: then what does not call it doesn't read it in advance either.
-    #[cold]
-    #[inline(never)]
     pub fn meet(&mut self, count: u32) {
         self.needed -= count;
     }

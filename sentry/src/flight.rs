@@ -148,12 +148,15 @@ impl<F: Frame> Flow<F> {
     /// The same, of a flow without gaps.
     #[inline]
     pub(crate) fn trim_slots<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
+        // Counted here, so that a flow of which none is needed has nothing read of its pass.
+        let mut met = 0;
         self.window.drain_before(floor, |_, slot| {
-            if slot.has(slot::NEEDED) {
-                self.pass.meet(1);
-            }
+            met += u32::from(slot.has(slot::NEEDED));
             release(cx, slot.handle);
         });
+        if met > 0 {
+            self.pass.meet(met);
+        }
         self.released = self.released.max(self.window.start());
     }
 }

@@ -39,6 +39,14 @@ impl<F: Frame> Entries<F> {
         self.places.get_mut(id.0 as usize).filter(|entry| !entry.is_vacant)
     }
 
+    /// The entry in a place that is known not to be vacant: one that the index names.
+    #[inline]
+    pub fn at(&self, id: FlowId) -> Option<&Entry<F>> {
+        let entry = self.places.get(id.0 as usize);
+        debug_assert!(entry.is_none_or(|entry| !entry.is_vacant));
+        entry
+    }
+
     /// Prefetches an entry.
     #[inline(always)]
     pub fn prefetch(&self, id: FlowId) {

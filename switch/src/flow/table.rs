@@ -122,7 +122,7 @@ impl<F: Frame> Table<F> {
         hash
     }
 
-    /// Whether there are so many flows that an ACK's is best prefetched in several steps.
+    /// Whether there are so many flows that those of a burst are best prefetched step by step.
     #[inline(always)]
     pub fn is_large(&self) -> bool {
         self.entries.len() > LARGE
@@ -132,7 +132,11 @@ impl<F: Frame> Table<F> {
     #[inline(always)]
     pub fn guess(&self, hash: u64) -> Option<FlowId> {
         let guess = self.index.find(hash, |_| true);
-        guess.into_iter().for_each(|id| self.entries.prefetch(id));
+        if let Some(id) = guess
+            && self.is_large()
+        {
+            self.entries.prefetch(id);
+        }
         guess
     }
 
@@ -155,7 +159,7 @@ impl<F: Frame> Table<F> {
         hash: u64,
         is_it: impl Fn(&FlowKey) -> bool,
     ) -> Option<FlowId> {
-        match self.get(guess).filter(|entry| is_it(&entry.key)) {
+        match self.entries.at(guess).filter(|entry| is_it(&entry.key)) {
             Some(entry) => {
                 self.prefetch(entry);
                 Some(guess)
