@@ -104,10 +104,12 @@ cases! {
     "switch sentry cached, 1 flow", BURST, Link::steady(Side::Lan, Recovery::Cached, 1);
     "switch sentry cached, 64 flows", BURST, Link::steady(Side::Lan, Recovery::Cached, 64);
     "switch sentry cached, 4 k flows", BURST, Link::steady(Side::Lan, Recovery::Cached, 4096);
+    "switch sentry cached, 64 k flows", BURST, Link::steady(Side::Lan, Recovery::Cached, 1 << 16);
     "switch depot lr2, 64 flows", BURST, Link::steady(Side::Wan, Recovery::Lr2, 64);
     "switch depot cached, 1 flow", BURST, Link::steady(Side::Wan, Recovery::Cached, 1);
     "switch depot cached, 64 flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 64);
     "switch depot cached, 4 k flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 4096);
+    "switch depot cached, 64 k flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 1 << 16);
     "switch sentry cached, 1 % lost", BURST, Link::lossy(Side::Lan, Recovery::Cached, 64, 101);
     "switch depot cached, 1 % lost", BURST, Link::lossy(Side::Wan, Recovery::Cached, 64, 101);
     "tunnel sender, 64 flows", BURST, Pipe::sender(64);

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use common::cpu::prefetch;
 use common::frame::{Frame, Kept, Packet, Shared};
 use common::metrics::Metric;
 use common::psn::Seq;
@@ -27,13 +28,13 @@ const UNPAIRED_PRESSURE: u8 = 50;
 pub(crate) struct Backup<F: Frame> {
     /// The places of a READ request but the first are vacant.
     kept: Window<Kept<F::Shared>>,
+    /// When the destination last acknowledged something new, or packets were
+    /// last resent.
+    touched: Time,
     /// Delivered packets whose response is awaited, oldest first,
     /// with the time of their delivery; zero if they were resent, since a response may be
     /// to either copy (Karn's rule).
     awaited: VecDeque<(Seq, Time)>,
-    /// When the destination last acknowledged something new, or packets were
-    /// last resent.
-    touched: Time,
     /// Resends because of a timeout since the destination acknowledged
     /// something.
     retries: u8,
@@ -59,6 +60,21 @@ impl<F: Frame> Backup<F> {
             backoff: 0,
             rtt: Rtt::guess(DOWNSTREAM_RTT),
             resent: 0,
+        }
+    }
+
+    /// Prefetches what is behind the list of packets.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(&self.awaited);
+    }
+
+    /// Prefetches the oldest packet's places in the lists.
+    #[inline]
+    pub fn prefetch_oldest(&self) {
+        if let (Some(kept), Some(awaited)) = (self.kept.front(), self.awaited.front()) {
+            prefetch(kept);
+            prefetch(awaited);
         }
     }
 
@@ -342,7 +358,7 @@ impl<F: Frame> Backup<F> {
     }
 
     /// When the oldest packet that asks for a response counts as lost.
-    fn due(&self, config: &Config) -> Time {
+    pub(crate) fn due(&self, config: &Config) -> Time {
         let Some((_, at)) = self.awaited.front() else { return Time::NEVER };
         self.touched.max(*at) + self.patience(config)
     }

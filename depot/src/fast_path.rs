@@ -4,6 +4,7 @@
 
 use core::mem::offset_of;
 
+use common::control::LastAck;
 use common::cpu::prefetch;
 use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
@@ -14,12 +15,15 @@ use common::wire::{Ack, Look};
 
 use crate::backup::{Backup, keeps_none};
 use crate::sequence::{Held, PacketInfo, Sequence};
-use crate::{Actions, Context, Flow};
+use crate::{Actions, Config, Context, Flow};
 
 impl<F: Frame> Flow<F> {
     /// A packet in order touches of a flow only its first so many bytes, without the
     /// [cache line](Self::PASSED_OVER) of held packets, and its place in the backup pool.
     pub const FAST_PATH: usize = 160;
+    /// What asks for a response, the ACK, and when its timer is due, of a calm flow: so many, without that
+    /// line, and `told`.
+    pub const CALM: usize = 264;
     /// Where that line begins.
     pub const PASSED_OVER: usize = 32;
 
@@ -32,8 +36,14 @@ impl<F: Frame> Flow<F> {
             && self.share.is_none()
     }
 
+    /// Whether besides it keeps no responses, and the destination has acknowledged something, as far as the general way
+    /// can change it.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.ready && self.responses.is_empty() && self.acked.is_some()
+    }
+
     /// A SEND or WRITE packet arrived. It has the effect of [`on_data`](Self::on_data) if it is on the fast path, and
-    /// none otherwise. Returns whether [`deadline`](Self::deadline) may be earlier than before.
+    /// none otherwise. Returns whether the flow's [deadline](Self::fast_deadline) may be earlier than before.
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -75,6 +85,13 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::DepotInOrder, 1);
         cx.out.deliver(packet);
         Ok(begins_to_await)
+    }
+
+    /// As [`deadline`](Self::deadline), of a flow on the fast path.
+    #[inline]
+    pub fn fast_deadline(&mut self, config: &Config) -> Time {
+        debug_assert!(!self.calm || self.is_calm());
+        if self.calm { self.calm_deadline(config) } else { self.deadline(config) }
     }
 
     /// The same for the next SEND or WRITE packet while the flow holds earlier ones. Returns the flow's
@@ -150,7 +167,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if it acknowledges
-    /// what was delivered, in order, and all is well, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    /// what was delivered, in order, and the flow is calm, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -163,50 +180,47 @@ impl<F: Frame> Flow<F> {
     ) -> Result<Time, F> {
         let delivered = self.sequence.next();
         let acked = ack.psn.unwrap_near(delivered).next();
-        let is_fast = self.ready
-            && !self.within
-            && acked <= delivered
-            && self.acked.is_some_and(|old| old <= acked);
+        let is_fast = self.calm && !self.within && acked <= delivered && self.acked <= Some(acked);
         if !is_fast {
             return Err(frame);
         }
-        debug_assert!(self.is_ready());
+        debug_assert!(self.is_calm() && self.is_ready());
         (self.heard, self.credits) = (cx.now, ack.credits);
-        self.note_response(cx, acked.prev(), acked, false);
-        self.advance_acked(cx, acked, Some(ack.msn));
+        self.responses.answered = acked;
+        if self.acked < Some(acked) {
+            self.acked = Some(acked);
+            let (psn, syndrome) = (acked.prev().psn(), ack.credits);
+            self.last_ack = Some(LastAck { psn, syndrome, msn: ack.msn });
+            self.backup.acknowledge(cx, acked);
+        }
         cx.out.respond(Packet::Owned(frame), Class::Data);
-        // The sequence is empty, and there is no NAK.
-        Ok(self
-            .responses
-            .due(self.rtt)
-            .min(self.forget_due(cx.config))
-            .min(self.local_due(cx.config)))
+        Ok(self.calm_deadline(cx.config))
     }
 
-    /// Prefetches the state that the next packet will need.
+    /// Prefetches the state that the next packet will need, or an ACK.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch(&self.heard);
-        prefetch(&self.pmtu);
-        if self.ready && self.backup.is_empty() {
-            // The deadlines are to be found out.
-            self.prefetch_all();
-        }
+        let Self { heard, rtt, backup, acked, .. } = self;
+        prefetch(heard);
+        prefetch(rtt);
+        backup.prefetch();
+        prefetch(acked);
     }
 
-    /// Prefetches all that responses and timers need.
+    /// Prefetches the oldest packet's places in the backup pool, which an ACK takes. The rest of what an ACK needs has been
+    /// prefetched.
+    #[inline]
+    pub fn prefetch_oldest(&self) {
+        self.backup.prefetch_oldest();
+    }
+
+    /// Prefetches all that timers need.
     #[inline]
     pub fn prefetch_all(&self) {
-        let Self { heard, sequence, pmtu, backup, acked, .. } = self;
-        prefetch(heard);
-        prefetch(sequence);
-        prefetch(pmtu);
-        prefetch(backup);
-        prefetch(acked);
-        let Self { nak, responses, told, probed, .. } = self;
+        let Self { sequence, nak, probed, .. } = self;
+        self.prefetch();
+        prefetch(sequence.gaps());
         prefetch(nak);
-        prefetch(responses);
-        prefetch(told);
         prefetch(probed);
     }
 }
@@ -217,6 +231,7 @@ const _: () = assert!(
     offset_of!(Checked, sequence) + size_of::<Seq>() == Checked::PASSED_OVER
         && offset_of!(Checked, sequence) + size_of::<Sequence<HeapFrame>>()
             == Checked::PASSED_OVER + 64
+        && offset_of!(Checked, responses) + size_of::<Seq>() == Checked::CALM
         && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::FAST_PATH,
     "what lies between is not touched"
 );

@@ -59,6 +59,9 @@ pub struct Flow<F: Frame> {
     pub(crate) measured: bool,
     /// The credits that the destination last gave, as an ACK's syndrome.
     pub(crate) credits: u8,
+    /// See [`is_calm`](Self::is_calm): it was so when the [deadline](Self::next_deadline) was last found out, and nothing
+    /// has happened since that may have changed it.
+    pub(crate) calm: bool,
     /// Packets that the destination hasn't acknowledged.
     pub(crate) backup: Backup<F>,
     // Its ACK:
@@ -66,22 +69,23 @@ pub struct Flow<F: Frame> {
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
     pub(crate) last_ack: Option<LastAck>,
+    /// When the newest SYNC came.
+    pub(crate) echo_at: Time,
+    /// The destination's responses to READs and atomics. Of a calm flow, it needs the beginning.
+    pub(crate) responses: Responses<F::Shared>,
+    /// `acked` when the newest STATUS went.
+    pub(crate) told: Option<Seq>,
+    // Timers, and all else:
     /// The [`deadline`](Self::deadline) when it was last found out, without that of pacing. While packets are held, what takes a fast
     /// path moves it back, if at all.
     pub(crate) unpaced_due: Time,
-    // Timers, and all else:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
     /// and nothing is held (R-SYNC-2).
     pub(crate) incarnation: Option<Incarnation>,
     /// The newest NAK of the destination.
     pub(crate) nak: Option<KeptNak<F::Shared>>,
-    /// The destination's responses to READs and atomics.
-    pub(crate) responses: Responses<F::Shared>,
-    /// When the newest SYNC was sent, by the Sentry's clock, and when it came.
+    /// When the newest SYNC was sent, by the Sentry's clock.
     pub(crate) echo: Time,
-    pub(crate) echo_at: Time,
-    /// `acked` when the newest STATUS went.
-    pub(crate) told: Option<Seq>,
     /// Newest Depot-NACK that listed every gap.
     pub(crate) last_nack: Time,
     /// From a gap's first Depot-NACK to its end.
@@ -121,6 +125,7 @@ impl<F: Frame> Flow<F> {
             pmtu: 0,
             seen: 0,
             ready: false,
+            calm: false,
             within: false,
             credits: Aeth::ACK_UNLIMITED,
             backup: Backup::new(first),

@@ -33,10 +33,11 @@ struct Response<S> {
 }
 
 /// The newest responses, in the order of their PSNs.
+#[repr(C)]
 pub(crate) struct Responses<S> {
-    kept: VecDeque<Response<S>>,
     /// One past the newest PSN that the destination answered; 0 before.
-    answered: Seq,
+    pub answered: Seq,
+    kept: VecDeque<Response<S>>,
 }
 
 impl<S: Shared> Responses<S> {

@@ -31,6 +31,18 @@ impl<F: Frame> Flow<F> {
         self.unpaced_due.min(self.pacing_due(config))
     }
 
+    /// As [`deadline`](Self::deadline), after an event that did not take a fast path. From now on ACKs may.
+    pub fn next_deadline(&mut self, config: &Config) -> Time {
+        self.calm = self.is_calm();
+        self.deadline(config)
+    }
+
+    /// That of a calm flow.
+    #[inline]
+    pub(crate) fn calm_deadline(&self, config: &Config) -> Time {
+        self.backup.due(config).min(self.forget_due(config))
+    }
+
     /// Runs the timers that are due.
     pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.incarnation.is_none() {

@@ -214,7 +214,7 @@ impl<F: Frame> Flow<F> {
     /// The Depot's state is unknown from now on.
     fn unprotect<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.release_responses(cx);
-        self.ready = false;
+        (self.ready, self.calm) = (false, false);
         self.discovery.lose_peer();
         self.knowledge = None;
         self.unanswered = Unanswered::NONE;

@@ -14,11 +14,14 @@ use common::wire::{Ack, Identity, Look};
 use crate::cache::share;
 use crate::incarnation::PAUSE_MIN;
 use crate::slot::Slot;
-use crate::{Actions, Context, Flow};
+use crate::timers::Unanswered;
+use crate::{Actions, Config, Context, Flow};
 
 impl<F: Frame> Flow<F> {
-    /// Such a packet touches of a flow only its first so many bytes, and its slot.
+    /// Such a packet touches of a flow that has others in flight only its first so many bytes, and its slot.
     pub const FAST_PATH: usize = 96;
+    /// The first one in flight of a calm flow, ACKs of such, and when its timer is due: so many.
+    pub const CALM: usize = 160;
 
     /// Whether the packet is such a one.
     #[inline(always)]
@@ -37,8 +40,20 @@ impl<F: Frame> Flow<F> {
         self.is_protected() && !self.reads.is_waiting() && !self.pass.is_on() && now >= self.lossy
     }
 
+    /// Whether nothing but packets of SENDs and WRITEs is in flight, nothing is in doubt, and nobody is being asked for
+    /// anything, as far as the general way can change it.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.ready
+            && self.acked.is_some()
+            && self.doubt.is_none()
+            && self.reads.is_idle()
+            && self.naks.is_quiet()
+            && self.gaps.is_empty()
+            && self.helpless.is_none()
+    }
+
     /// A SEND or WRITE packet arrived. It has the effect of [`on_data`](Self::on_data) if it is on the fast path, and none
-    /// otherwise. Returns whether [`deadline`](Self::deadline) may be earlier than before.
+    /// otherwise. Returns whether the flow's [deadline](Self::fast_deadline) may be earlier than before.
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -71,8 +86,18 @@ impl<F: Frame> Flow<F> {
         Ok(!was_sending)
     }
 
-    /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if nothing but packets
-    /// of SENDs and WRITEs is in flight and nothing is in doubt, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    /// As [`deadline`](Self::deadline), of a flow on the fast path that has packets in flight.
+    #[inline]
+    pub fn fast_deadline(&self, config: &Config, now: Time, may_be_early: bool) -> Time {
+        if !self.calm {
+            return self.deadline(config, now, may_be_early);
+        }
+        debug_assert!(self.is_calm() && self.is_outstanding());
+        self.calm_deadline(config, now, may_be_early)
+    }
+
+    /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if the flow is
+    /// calm, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -83,51 +108,59 @@ impl<F: Frame> Flow<F> {
         frame: F,
         ack: &Ack,
     ) -> Result<Time, F> {
-        let is_fast = self.ready
-            && self.acked.is_some()
-            && self.doubt.is_none()
-            && self.reads.is_idle()
-            && self.naks.is_idle();
-        if !is_fast {
+        if !self.calm {
             return Err(frame);
         }
-        debug_assert!(self.is_ready(cx.now) && !self.is_bypassed());
+        debug_assert!(self.is_calm() && self.is_ready(cx.now) && !self.is_bypassed());
         (self.answered, self.credits) = (cx.now, ack.credits);
         let acked = ack.psn.unwrap_near(self.next).next();
         self.confirm(acked);
-        self.advance_acked(cx, acked, Some(ack.msn));
+        if acked <= self.next && self.acked < Some(acked) {
+            (self.acked, self.msn) = (Some(acked), ack.msn);
+            if acked == self.next {
+                self.unanswered = Unanswered::NONE;
+            }
+            self.trim_slots(cx, acked);
+        }
         cx.out.respond(frame);
         if self.acked == Some(self.next) {
             return Ok(Time::NEVER);
         }
-        Ok(self.deadline(cx.config, cx.now, cx.allowance.may_be_early(cx.now)))
+        Ok(self.fast_deadline(cx.config, cx.now, cx.allowance.may_be_early(cx.now)))
     }
 
-    /// Prefetches the state that the next packet will need.
+    /// Prefetches the state that the next packet will need, or an ACK.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch(&self.next);
-        prefetch(&self.pmtu);
-        if self.window.is_empty() {
-            // The deadlines are to be found out.
-            self.prefetch_all();
+        let Self { next, acked, rtt, .. } = self;
+        prefetch(next);
+        prefetch(acked);
+        prefetch(rtt);
+    }
+
+    /// Prefetches the oldest packet's slot, which an ACK takes. The rest of what an ACK needs has been prefetched.
+    #[inline]
+    pub fn prefetch_oldest(&self) {
+        if let Some(slot) = self.window.front() {
+            prefetch(slot);
         }
     }
 
-    /// Prefetches all that responses and timers need.
+    /// Prefetches all that timers need.
     #[inline]
     pub fn prefetch_all(&self) {
-        let Self { next, pmtu, acked, discovery, naks, reads, .. } = self;
-        prefetch(next);
-        prefetch(pmtu);
-        prefetch(acked);
+        let Self { discovery, naks, reads, knowledge, .. } = self;
+        self.prefetch();
         prefetch(discovery);
         prefetch(naks);
         prefetch(reads);
+        prefetch(knowledge);
     }
 }
 
+type Checked = Flow<HeapFrame>;
+
 const _: () = assert!(
-    offset_of!(Flow<HeapFrame>, msn) <= Flow::<HeapFrame>::FAST_PATH,
-    "the fields before `msn` are those of a packet on the fast path"
+    offset_of!(Checked, rtt) == Checked::FAST_PATH && offset_of!(Checked, doubt) == Checked::CALM,
+    "the fields before `rtt` are those of a packet on the fast path, those before `doubt` those of a calm flow"
 );

@@ -139,14 +139,23 @@ impl<F: Frame> Flow<F> {
 
     /// Drops the slots before `floor`.
     pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
-        self.window.drain_before(floor, |_, slot| {
-            if slot.has(slot::NEEDED) {
-                self.pass.meet(1);
-            }
-            release(cx, slot.handle);
-        });
+        self.trim_slots(cx, floor);
         if !self.gaps.is_empty() {
             self.pass.meet(self.gaps.trim(floor) as u32);
+        }
+    }
+
+    /// The same, of a flow without gaps.
+    #[inline]
+    pub(crate) fn trim_slots<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
+        // Counted here, so that a flow of which none is needed has nothing read of its pass.
+        let mut met = 0;
+        self.window.drain_before(floor, |_, slot| {
+            met += u32::from(slot.has(slot::NEEDED));
+            release(cx, slot.handle);
+        });
+        if met > 0 {
+            self.pass.meet(met);
         }
         self.released = self.released.max(self.window.start());
     }

@@ -16,7 +16,7 @@ use crate::gaps::Gaps;
 use crate::incarnation::Bypassed;
 use crate::knowledge::Knowledge;
 use crate::nak::Naks;
-use crate::pmtu::PathMtu;
+use crate::pmtu::{Guess, PathMtu};
 use crate::reads::Reads;
 use crate::slot::{self, Slot};
 use crate::timers::{PATIENT_TAILS, Unanswered};
@@ -37,33 +37,32 @@ pub struct Flow<F: Frame> {
     pub(crate) last_data: Time,
     pub(crate) last_sync: Time,
     /// SYNC(tail) messages since the last data.
-    pub(crate) tails: u32,
+    pub(crate) tails: u8,
     /// Cached [`is_ready`](Self::is_ready); false if an event may have changed it.
     pub(crate) ready: bool,
+    /// Cached [`is_calm`](Self::is_calm): it was so when the flow's [deadline](Self::next_deadline) was last found out,
+    /// and nothing has happened since that may have changed it.
+    pub(crate) calm: bool,
     /// Whether the flow is bypassed.
     pub(crate) bypassed: Bypassed,
     /// The credits that the destination last gave, as an ACK's syndrome.
     pub(crate) credits: u8,
+    pub(crate) pmtu: PathMtu,
     /// The packets in flight. A vacant place is one of the `gaps`, or belongs to the
     /// READ request before.
     pub(crate) window: Window<Slot<F::Shared>>,
     /// How many of the worker's slots it may take.
     pub(crate) granted: u32,
-    pub(crate) pmtu: PathMtu,
-    // Its ACK:
     /// Messages that are complete before `acked`, as the destination counts.
     pub(crate) msn: u32,
     /// Oldest PSN that the destination has not acknowledged; unknown until it
     /// or the Depot says so (R-NAK-4).
     pub(crate) acked: Option<Seq>,
-    /// Whether the queue pair may have begun another incarnation: see
-    /// [`doubt`](Self::doubt).
-    pub(crate) doubt: Option<Seq>,
+    // Its ACK, and its timers, if the flow is calm:
+    pub(crate) rtt: Rtt,
     /// One past the newest packet that the Depot was known to have delivered, in order. It may
     /// have gone back since.
     pub(crate) released: Seq,
-    // And its timers:
-    pub(crate) rtt: Rtt,
     /// Newest response; see [`heard`](Self::heard).
     pub(crate) answered: Time,
     /// One past the newest PSN that a response of the destination acknowledged. A STATUS can
@@ -73,11 +72,15 @@ pub struct Flow<F: Frame> {
     pub(crate) unanswered: Unanswered,
     /// No early SYNC before this time, since one was refused.
     pub(crate) quiet: Time,
+    // All else:
+    /// Whether the queue pair may have begun another incarnation: see
+    /// [`doubt`](Self::doubt).
+    pub(crate) doubt: Option<Seq>,
     pub(crate) discovery: Discovery,
     pub(crate) naks: Naks,
     /// READ responses and atomic ACKs that the source expects.
     pub(crate) reads: Reads<F>,
-    // All else:
+    pub(crate) pmtu_guess: Guess,
     pub(crate) pass: Pass,
     /// Since when a packet is missing that the source can't be asked for.
     pub(crate) helpless: Option<Time>,
@@ -114,11 +117,13 @@ impl<F: Frame> Flow<F> {
             last_sync: now,
             tails: 0,
             ready: false,
+            calm: false,
             bypassed: Bypassed::No,
             credits: Aeth::ACK_UNLIMITED,
             window: Window::new(next),
             granted: 0,
             pmtu: PathMtu::default(),
+            pmtu_guess: Guess::default(),
             msn: 0,
             acked: None,
             doubt: None,
@@ -158,7 +163,7 @@ impl<F: Frame> Flow<F> {
     /// As [`on_data`](Self::on_data), by the general way.
     #[inline(never)]
     pub fn on_any<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
-        self.ready = false;
+        (self.ready, self.calm) = (false, false);
         let seq = roce.psn.unwrap_near(self.next);
         let is_reborn = self.is_of_another_incarnation(cx.config, seq, cx.now)
             || self.differs(seq, frame.bytes(), roce);
@@ -173,7 +178,7 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::SentryLeap, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
-        self.pmtu.learn(roce, frame.bytes());
+        self.pmtu.learn(&mut self.pmtu_guess, roce, frame.bytes());
         if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
             // Responses pass without being recognised (R-READ-12).
             self.release_responses(cx);

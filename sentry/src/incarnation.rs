@@ -160,9 +160,9 @@ impl<F: Frame> Flow<F> {
     /// As [`reset`](Self::reset), but certainly of the same queue pair.
     pub(crate) fn restart<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         self.release_all(cx);
-        let (rtt, pmtu) = (self.rtt, self.pmtu);
+        let (rtt, pmtu, guess) = (self.rtt, self.pmtu, self.pmtu_guess);
         let epoch = cx.new_epoch();
-        *self = Self { rtt, pmtu, ..Self::new(cx.config, cx.now, epoch, psn) };
+        *self = Self { rtt, pmtu, pmtu_guess: guess, ..Self::new(cx.config, cx.now, epoch, psn) };
         cx.out.count(Metric::FlowNewEpoch, 1);
     }
 
@@ -257,6 +257,6 @@ impl<F: Frame> Flow<F> {
         }
         self.release_all(cx);
         self.bypassed = Bypassed::UntilPathMtu;
-        self.ready = false;
+        (self.ready, self.calm) = (false, false);
     }
 }

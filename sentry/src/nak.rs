@@ -111,6 +111,11 @@ impl Naks {
         self.asked.is_none() && !self.waits()
     }
 
+    /// The same, and none was made since the newest ACK that said something new.
+    pub fn is_quiet(&self) -> bool {
+        self.is_idle() && self.sent == 0 && self.gap_due == Time::NEVER
+    }
+
     /// The number of the current round, from 1; 0 before the first.
     pub fn round(&self) -> u8 {
         self.round
@@ -159,7 +164,7 @@ impl<F: Frame> Flow<F> {
     /// no more than once per round trip: a rewind repairs all that was lost
     /// until then, and costs a window (R-GAP-5).
     pub(crate) fn ask_for_gap<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        self.ready = false;
+        (self.ready, self.calm) = (false, false);
         self.lossy = self.lossy_until(cx.now);
         let due = self.naks.last + self.rtt.mean();
         // R-NAK-7

@@ -15,7 +15,7 @@ const STATUS_MIN: Span = Span::from_micros(500);
 const PEER_MIN: Span = Span::from_millis(10);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
-pub(crate) const PATIENT_TAILS: u32 = 8;
+pub(crate) const PATIENT_TAILS: u8 = 8;
 /// Round trips for which a flow asks for no early SYNC once one was refused.
 const QUIET: u64 = 8;
 
@@ -55,13 +55,25 @@ impl<F: Frame> Flow<F> {
         if !self.discovery.is_protected() {
             return self.discovery.due(self.last_sync, self.rtt.mean(), now);
         }
-        let quiet = if may_be_early { self.quiet } else { self.quiet.max(self.quiet_until(now)) };
         self.naks
             .due(self.rtt.mean())
-            .min(self.peer_due(config))
+            .min(self.calm_deadline(config, now, may_be_early))
+            .min(self.responses_due(config))
+    }
+
+    /// That of a protected flow with packets in flight, as far as it is about nothing but these.
+    #[inline]
+    pub(crate) fn calm_deadline(&self, config: &Config, now: Time, may_be_early: bool) -> Time {
+        let quiet = if may_be_early { self.quiet } else { self.quiet.max(self.quiet_until(now)) };
+        self.peer_due(config)
             .min(self.tail_due(config, quiet))
             .min(self.keepalive_due(config, quiet))
-            .min(self.responses_due(config))
+    }
+
+    /// As [`deadline`](Self::deadline), after an event that did not take a fast path. From now on ACKs may.
+    pub fn next_deadline(&mut self, config: &Config, now: Time, may_be_early: bool) -> Time {
+        self.calm = self.is_calm();
+        self.deadline(config, now, may_be_early)
     }
 
     /// Runs due timers.
@@ -111,10 +123,10 @@ impl<F: Frame> Flow<F> {
         } else if !cx.allowance.take(Need::Late, cx.now) {
             // As if it had been sent, and lost (R-MSG-5).
             cx.out.count(Metric::WithheldLate, 1);
-            (self.tails, self.last_sync) = (self.tails + 1, cx.now);
+            (self.tails, self.last_sync) = (self.tails.saturating_add(1), cx.now);
             return;
         }
-        self.tails += 1;
+        self.tails = self.tails.saturating_add(1);
         self.sync(cx, Reason::Tail);
         self.release_at_peer(cx);
         self.release_passed(cx);

@@ -10,7 +10,8 @@ use common::frame::{Frame, Shared};
 use common::window::FEW;
 
 use crate::config::{Recovery, Role};
-use crate::flow::entry::{Entry, Stage};
+use crate::flow::entries::Entries;
+use crate::flow::entry::Stage;
 use crate::flow::index::Index;
 use crate::flow::timer_wheel::Timers;
 use crate::qp::cm::Connections;
@@ -85,13 +86,6 @@ pub struct Footprint {
     pub handle: usize,
 }
 
-/// The element of the vector of a [`slab`].
-#[expect(dead_code, reason = "only its size is of interest, and the slab's own is private")]
-enum Place<T> {
-    Vacant(usize),
-    Occupied(T),
-}
-
 /// A frame that is a handle of one pointer, whichever way it is owned, as an mbuf is.
 #[derive(Clone)]
 struct Handle(Arc<Vec<u8>>);
@@ -127,7 +121,7 @@ impl Footprint {
     /// Of a [`Switch<F>`](crate::Switch).
     pub const fn of<F: Frame>() -> Self {
         Self {
-            entry: Index::PER_FLOW + size_of::<Place<Entry<F>>>(),
+            entry: Index::PER_FLOW + Entries::<F>::EACH,
             sentry_flow: size_of::<Stage<sentry::Flow<F>>>(),
             depot_flow: size_of::<Stage<depot::Flow<F>>>(),
             connection: Connections::EACH,

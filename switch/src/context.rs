@@ -126,6 +126,13 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         self.arm_for(id, |flow: &mut Q, resources| flow.next_deadline(resources, now));
     }
 
+    /// The same, of a flow on the fast path.
+    #[inline(never)]
+    fn arm_on_fast_path<Q: Pipeline<F>>(&mut self, id: FlowId) {
+        let now = self.io.now();
+        self.arm_for(id, |flow: &mut Q, resources| flow.fast_deadline(resources, now));
+    }
+
     /// The same; `find` finds out the deadline.
     #[inline(always)]
     fn arm_for<Q: Pipeline<F>>(
@@ -137,7 +144,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         let Some(entry) = table.get_mut(id) else { return };
         let Some(stage) = Q::stage(&mut entry.state) else { return };
         let deadline = find(&mut stage.state, resources);
-        stage.track.due = CoarseDeadline::at(deadline);
+        entry.due = CoarseDeadline::at(deadline);
         timers.arm(&mut entry.armed, deadline, id, entry.generation);
     }
 
@@ -197,7 +204,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         match (frame, result) {
             (Some(frame), _) => return Err(Declined::NotNext(frame)),
             (None, Some((Some(Err(frame)), _))) => return Err(Declined::Noted(frame)),
-            (None, Some((Some(Ok(true)), _))) => self.arm::<Q>(id),
+            (None, Some((Some(Ok(true)), _))) => self.arm_on_fast_path::<Q>(id),
             (None, _) => {}
         }
         Ok(())

@@ -5,6 +5,7 @@ use common::ids::FlowId;
 use common::time::Time;
 
 use crate::context::Context;
+use crate::flow::coarse_time::CoarseDeadline;
 use crate::flow::entry::{FlowState, Left};
 use crate::io::{Io, Ports};
 use crate::summary::FlowName;
@@ -59,6 +60,6 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         };
         entry.state = FlowState::Left(Box::new(Left { track, is_over: false }));
         // Nothing is to be done at any time.
-        entry.armed = Time::NEVER;
+        (entry.armed, entry.due) = (Time::NEVER, CoarseDeadline::NEVER);
     }
 }

@@ -277,7 +277,7 @@ fn process<I: Io, const N: usize>(
     frames: &mut ArrayVec<I::Frame, N>,
 ) {
     let mut burst = Burst::<N>::new();
-    burst.look_at(side, frames, &cx.flows.table);
+    burst.look_at(side, frames, &cx.flows.table, cx.io.now());
     let works = cx.works_on(side);
     let removed = cx.flows.table.removed();
     // Whether each flow that was found is still in the table.

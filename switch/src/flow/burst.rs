@@ -1,9 +1,11 @@
 //! The frames of a burst as they were looked at, each with the entry of its flow.
 
 use arrayvec::ArrayVec;
+use common::cpu::prefetch;
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::psn::Psn;
+use common::time::Time;
 use common::wire::{Ack, Look, Looked, NotRoce, Opcode, Roce, Transport, look, parse};
 
 use crate::flow::key::{FlowKey, Ipv4Key};
@@ -65,13 +67,19 @@ impl<const N: usize> Burst<N> {
     }
 
     /// Looks at frames that arrived on `side`, and then looks them up: all of them are looked at
-    /// first, so that their cache misses overlap.
+    /// first, so that their cache misses overlap. Each step ends where the next would have to wait for memory.
     #[inline(always)]
-    pub fn look_at<F: Frame>(&mut self, side: Side, frames: &[F], table: &Table<F>) {
+    pub fn look_at<F: Frame>(&mut self, side: Side, frames: &[F], table: &Table<F>, now: Time) {
         let Self { seen, others } = self;
         for frame in frames {
             match look(frame.bytes()) {
                 Looked::Ipv4(flow, look) => {
+                    // A Sentry notes the ICRC of each packet.
+                    if side == Side::Lan
+                        && let Some(icrc) = frame.bytes().get(usize::from(look.end) - 1)
+                    {
+                        prefetch(icrc);
+                    }
                     let key = Ipv4Key::of(side, &flow);
                     let hash = table.prefetch_bucket(table.hash().of_ipv4(&key));
                     seen.push(Seen { look, flow: None, other: IPV4, key, hash });
@@ -80,11 +88,29 @@ impl<const N: usize> Burst<N> {
             }
         }
         for seen in seen.iter_mut().filter(|seen| seen.look.opcode.transport() == Transport::Rc) {
+            seen.flow = table.guess(seen.hash);
+        }
+        for seen in seen.iter_mut() {
+            let Some(guess) = seen.flow else { continue };
             seen.flow = match others.get(usize::from(seen.other)) {
-                None => table.find_ipv4(seen.hash, &seen.key),
-                Some(Ok(roce)) => table.find_hashed(seen.hash, &FlowKey::of(side, roce)),
+                None => table.find_ipv4(guess, seen.hash, &seen.key),
+                Some(Ok(roce)) => table.find_key(guess, seen.hash, &FlowKey::of(side, roce)),
                 Some(Err(_)) => None,
             };
+        }
+        if table.is_large() {
+            let mut acks = ArrayVec::<_, N>::new();
+            for Seen { look, flow, .. } in seen.iter() {
+                match flow {
+                    Some(id) if look.opcode == Opcode::ACK => {
+                        table.prefetch_peer(*id);
+                        acks.push(*id);
+                    }
+                    Some(id) => table.prefetch_old_headers(*id, now),
+                    None => {}
+                }
+            }
+            acks.iter().for_each(|id| table.prefetch_oldest_of_peer(*id));
         }
     }
 

@@ -16,26 +16,32 @@ use crate::flow::key::FlowKey;
 use crate::flow::matching::Matching;
 use crate::flow::psn_range::PsnRange;
 
-/// Everything about one flow.
+/// Everything about one flow, in the order of use: what it is found by, times and all that a packet needs besides, the rest.
+/// A timer that fires in vain looks at no more than a few of these bytes, and not at the pipeline.
+#[repr(C)]
 pub(crate) struct Entry<F: Frame> {
     pub key: FlowKey,
     /// The flow of the opposite direction of the same queue pair ...
     peer: Option<NonZero<u32>>,
-    /// ... and its destination QP, which is this flow's source QP.
-    src_qpn: Option<NonZero<u32>>,
-    /// The operator configured its peer: it is not looked for, and stays over incarnations.
-    pub named: bool,
-    /// Candidates for the peer flow, while it is unknown.
-    pub matching: Option<Box<Matching>>,
     pub state: FlowState<F>,
     /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
     pub armed: Time,
-    /// Its newest packet.
-    pub seen: CoarseTime,
+    /// When the pipeline has something to do. If that is known, a timer of the entry is set.
+    pub due: CoarseDeadline,
     /// Tells apart the entries that use one index after each other.
     pub generation: u32,
+    /// Its newest packet.
+    pub seen: CoarseTime,
+    /// ... and its destination QP, which is this flow's source QP.
+    src_qpn: Option<NonZero<u32>>,
+    /// There is none: see [`Entries`](crate::flow::entries::Entries).
+    pub is_vacant: bool,
+    /// The operator configured its peer: it is not looked for, and stays over incarnations.
+    pub named: bool,
     /// The generation in which the flow's present incarnation began.
     pub born: u32,
+    /// Candidates for the peer flow, while it is unknown.
+    pub matching: Option<Box<Matching>>,
 }
 
 impl<F: Frame> Entry<F> {
@@ -49,10 +55,17 @@ impl<F: Frame> Entry<F> {
             matching: None,
             state: FlowState::Responses,
             armed: Time::NEVER,
+            due: CoarseDeadline::NEVER,
             seen: CoarseTime::at(now),
             generation,
             born: generation,
+            is_vacant: false,
         }
+    }
+
+    /// None, in the place of one.
+    pub fn vacant() -> Self {
+        Self { is_vacant: true, ..Self::new(FlowKey::NONE, Time::ZERO, 0) }
     }
 
     /// `peer` is the flow of the opposite direction, and leads to `src_qpn`.
@@ -193,6 +206,16 @@ impl<F: Frame> FlowState<F> {
         matches!(self, Self::Sentry(_) | Self::Depot(_) | Self::Left(_))
     }
 
+    /// Prefetches what a packet on the fast path, or an ACK, needs of its flow.
+    #[inline]
+    pub fn prefetch(&self) {
+        match self {
+            Self::Sentry(stage) => stage.state.prefetch(),
+            Self::Depot(stage) => stage.state.prefetch(),
+            Self::Responses | Self::Resting(_) | Self::Left(_) => {}
+        }
+    }
+
     /// Packets seen of a flow whose requests are noted.
     #[inline]
     pub fn track(&self) -> Option<&Track> {
@@ -254,8 +277,7 @@ impl<S> Stage<S> {
 impl Track {
     /// Of a flow whose first request to be noted is this one; `arrived` are those that arrived before.
     pub fn new(arrived: PsnRange, roce: &Roce, now: Time) -> Self {
-        let (headers_at, due) = (CoarseTime::at(now), CoarseDeadline::NEVER);
-        Self { arrived, headers_at, due, src_port: roce.src_port }
+        Self { arrived, headers_at: CoarseTime::at(now), src_port: roce.src_port }
     }
 
     /// Whether the stage's headers are old.
@@ -277,8 +299,6 @@ pub(crate) struct Track {
     pub arrived: PsnRange,
     /// When the stage's headers were last taken from a packet.
     pub headers_at: CoarseTime,
-    /// When the pipeline has something to do. If that is known, a timer of the entry is set.
-    pub due: CoarseDeadline,
     /// UDP source port, as a hint for pairing.
     pub src_port: u16,
 }
@@ -292,8 +312,13 @@ const _: () = {
         "at a Sentry a packet on the fast path touches two cache lines, and its slot"
     );
     assert!(
+        offset_of!(Sentries, state) + sentry::Flow::<HeapFrame>::CALM == 3 * LINE,
+        "and one of a flow that sends one now and then, its ACK and its timer touch three"
+    );
+    assert!(
         offset_of!(Depots, state) + depot::Flow::<HeapFrame>::PASSED_OVER == LINE
-            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::FAST_PATH == 3 * LINE,
+            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::FAST_PATH == 3 * LINE
+            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::CALM <= 5 * LINE,
         "at a Depot as well, with one between them that it does not touch"
     );
 };

@@ -14,6 +14,17 @@ pub(crate) struct FlowKey {
 }
 
 impl FlowKey {
+    /// That of no flow.
+    pub const NONE: Self = Self {
+        hosts: Hosts {
+            side: Side::Lan,
+            vlans: Vlans::NONE,
+            src: Addr::from_v6([0; 16]),
+            dst: Addr::from_v6([0; 16]),
+        },
+        dest_qpn: Qpn::new(0),
+    };
+
     /// As the flight recorder names it.
     pub fn stream(&self) -> Stream {
         Stream { source: self.hosts.src, destination: self.hosts.dst, qpn: self.dest_qpn }

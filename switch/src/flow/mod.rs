@@ -2,6 +2,7 @@
 
 pub(crate) mod burst;
 pub(crate) mod coarse_time;
+pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod index;
 pub(crate) mod key;
@@ -46,7 +47,7 @@ impl<F: Frame> Flows<F> {
     pub fn due(&mut self, now: Time, room: usize) -> (ArrayVec<FlowId, TIMERS>, usize) {
         let fired: ArrayVec<_, TIMERS> =
             core::iter::from_fn(|| self.timers.pop(now)).take(room).collect();
-        fired.iter().for_each(|(_, id, _)| self.table.prefetch_due(*id));
+        fired.iter().for_each(|(_, id, _)| self.table.prefetch_timer(*id));
         let is_due = |(at, id, generation)| self.is_due(at, id, generation, now).then_some(id);
         let due: ArrayVec<_, TIMERS> = fired.iter().copied().filter_map(is_due).collect();
         due.iter().for_each(|id| self.table.prefetch_all(*id));
@@ -61,8 +62,7 @@ impl<F: Frame> Flows<F> {
             return false;
         }
         entry.armed = Time::NEVER;
-        let Some(track) = entry.state.track() else { return false };
-        let later = track.due.later_than(now);
+        let later = entry.due.later_than(now);
         if let Some(later) = later {
             self.timers.arm(&mut entry.armed, later, id, generation);
         }

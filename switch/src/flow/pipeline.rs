@@ -23,8 +23,11 @@ pub(crate) trait Pipeline<F: Frame>: Sized {
     /// The stage of a flow that has this pipeline.
     fn stage(state: &mut FlowState<F>) -> Option<&mut Stage<Self>>;
 
-    /// The flow's next deadline.
+    /// The flow's next deadline, after an event that did not take a fast path.
     fn next_deadline(&mut self, resources: &Resources, now: Time) -> Time;
+
+    /// The same, after a packet on the fast path.
+    fn fast_deadline(&mut self, resources: &Resources, now: Time) -> Time;
 }
 
 impl<F: Frame> Pipeline<F> for sentry::Flow<F> {
@@ -38,7 +41,13 @@ impl<F: Frame> Pipeline<F> for sentry::Flow<F> {
     #[inline]
     fn next_deadline(&mut self, resources: &Resources, now: Time) -> Time {
         let may_be_early = resources.allowance.may_be_early(now);
-        self.deadline(&resources.sentry, now, may_be_early)
+        sentry::Flow::next_deadline(self, &resources.sentry, now, may_be_early)
+    }
+
+    #[inline]
+    fn fast_deadline(&mut self, resources: &Resources, now: Time) -> Time {
+        let may_be_early = resources.allowance.may_be_early(now);
+        sentry::Flow::fast_deadline(self, &resources.sentry, now, may_be_early)
     }
 }
 
@@ -52,7 +61,12 @@ impl<F: Frame> Pipeline<F> for depot::Flow<F> {
 
     #[inline]
     fn next_deadline(&mut self, resources: &Resources, _: Time) -> Time {
-        self.deadline(&resources.depot)
+        depot::Flow::next_deadline(self, &resources.depot)
+    }
+
+    #[inline]
+    fn fast_deadline(&mut self, resources: &Resources, _: Time) -> Time {
+        depot::Flow::fast_deadline(self, &resources.depot)
     }
 }
 

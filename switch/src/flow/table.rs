@@ -5,8 +5,8 @@ use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::time::{Span, Time};
 use common::wire::Addr;
-use slab::Slab;
 
+use crate::flow::entries::Entries;
 use crate::flow::entry::{Entry, FlowState};
 use crate::flow::index::Index;
 use crate::flow::key::{FlowKey, Hosts, Ipv4Key, KeyHash};
@@ -26,7 +26,7 @@ const QUIET: Span = Span::from_millis(1_000);
 pub(crate) struct Table<F: Frame> {
     index: Index,
     hash: KeyHash,
-    entries: Slab<Entry<F>>,
+    entries: Entries<F>,
     /// One past the largest index that was ever in use.
     end: u32,
     limit: usize,
@@ -41,6 +41,9 @@ pub(crate) struct Table<F: Frame> {
     /// Hosts whose flows are being forgotten: none begins.
     pub leaving: Option<Leaving>,
 }
+
+/// With more flows than this, one that sends a packet has left the processor's caches since the one before, as a rule.
+const LARGE: usize = 1 << 10;
 
 /// Flows that are being forgotten, some at a time.
 pub(crate) struct Leaving {
@@ -65,8 +68,7 @@ impl<F: Frame> Table<F> {
         let hash = KeyHash::new(seed);
         Self {
             index: Index::new(limit),
-            // Never moved, and no memory until it is used.
-            entries: Slab::with_capacity(limit),
+            entries: Entries::with_capacity(limit),
             end: 0,
             hash,
             limit,
@@ -120,24 +122,56 @@ impl<F: Frame> Table<F> {
         hash
     }
 
-    /// The entry of a key with this hash. The state that a packet of it needs is prefetched.
+    /// Whether there are so many flows that those of a burst are best prefetched step by step.
+    #[inline(always)]
+    pub fn is_large(&self) -> bool {
+        self.entries.len() > LARGE
+    }
+
+    /// The entry that a key with this hash is likely to have, without a look at it. It is prefetched.
+    #[inline(always)]
+    pub fn guess(&self, hash: u64) -> Option<FlowId> {
+        let guess = self.index.find(hash, |_| true);
+        if let Some(id) = guess
+            && self.is_large()
+        {
+            self.entries.prefetch(id);
+        }
+        guess
+    }
+
+    /// The entry of a key with this hash, for which there is a guess. The state that a packet of it needs is prefetched.
     #[inline]
-    pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
-        self.find_by(hash, |other| other == key)
+    pub fn find_key(&self, guess: FlowId, hash: u64, key: &FlowKey) -> Option<FlowId> {
+        self.find_by(guess, hash, |other| other == key)
     }
 
     /// The same.
     #[inline(always)]
-    pub fn find_ipv4(&self, hash: u64, key: &Ipv4Key) -> Option<FlowId> {
-        self.find_by(hash, |other| other.is(key))
+    pub fn find_ipv4(&self, guess: FlowId, hash: u64, key: &Ipv4Key) -> Option<FlowId> {
+        self.find_by(guess, hash, |other| other.is(key))
     }
 
     #[inline(always)]
-    fn find_by(&self, hash: u64, is_it: impl Fn(&FlowKey) -> bool) -> Option<FlowId> {
-        self.index.find(hash, |id| {
-            let entry = self.get(id).filter(|entry| is_it(&entry.key));
-            entry.inspect(|entry| self.prefetch(entry)).is_some()
-        })
+    fn find_by(
+        &self,
+        guess: FlowId,
+        hash: u64,
+        is_it: impl Fn(&FlowKey) -> bool,
+    ) -> Option<FlowId> {
+        match self.entries.at(guess).filter(|entry| is_it(&entry.key)) {
+            Some(entry) => {
+                self.prefetch(entry);
+                Some(guess)
+            }
+            None => self.find_elsewhere(hash, is_it),
+        }
+    }
+
+    /// Where the guess is wrong.
+    #[cold]
+    fn find_elsewhere(&self, hash: u64, is_it: impl Fn(&FlowKey) -> bool) -> Option<FlowId> {
+        self.index.find(hash, |id| self.get(id).is_some_and(|entry| is_it(&entry.key)))
     }
 
     /// Whether a queue pair sends on flow `id`, or responses to its peer flow's requests travel
@@ -166,20 +200,61 @@ impl<F: Frame> Table<F> {
             FlowState::Sentry(stage) => stage.state.prefetch(),
             FlowState::Depot(stage) => stage.state.prefetch(),
             FlowState::Responses | FlowState::Resting(_) | FlowState::Left(_) => {
-                entry.peer().into_iter().for_each(|peer| self.prefetch_all(peer));
+                self.prefetch_answered(entry);
             }
         }
     }
 
-    /// Prefetches a flow's deadline.
+    /// Prefetches what a timer that fires needs of an entry.
     #[inline]
-    pub fn prefetch_due(&self, id: FlowId) {
-        if let Some(track) = self.get(id).and_then(|entry| entry.state.track()) {
-            prefetch(&track.due);
+    pub fn prefetch_timer(&self, id: FlowId) {
+        self.entries.prefetch_timer(id);
+    }
+
+    /// Prefetches the flow that responses in the stream of `entry` are for, or its entry.
+    #[inline(never)]
+    fn prefetch_answered(&self, entry: &Entry<F>) {
+        match entry.peer() {
+            Some(peer) if self.is_large() => self.entries.prefetch(peer),
+            Some(peer) => self.get(peer).into_iter().for_each(|peer| peer.state.prefetch()),
+            None => {}
         }
     }
 
-    /// Prefetches all of a flow that is answered, or has something to do by itself.
+    /// Prefetches the flow that a response in the stream `id` is for.
+    #[inline(always)]
+    pub fn prefetch_peer(&self, id: FlowId) {
+        if let Some(peer) = self.peer_of(id) {
+            peer.state.prefetch();
+        }
+    }
+
+    /// Prefetches the headers of a flow's own frames, if they are so old that the next packet is compared with them.
+    #[inline(always)]
+    pub fn prefetch_old_headers(&self, id: FlowId, now: Time) {
+        match self.get(id).map(|entry| &entry.state) {
+            Some(FlowState::Sentry(stage)) if stage.track.is_stale(now) => prefetch(&stage.headers),
+            Some(FlowState::Depot(stage)) if stage.track.is_stale(now) => prefetch(&stage.headers),
+            _ => {}
+        }
+    }
+
+    /// Prefetches what an ACK in the stream `id` takes.
+    #[inline(always)]
+    pub fn prefetch_oldest_of_peer(&self, id: FlowId) {
+        match self.peer_of(id).map(|peer| &peer.state) {
+            Some(FlowState::Sentry(stage)) => stage.state.prefetch_oldest(),
+            Some(FlowState::Depot(stage)) => stage.state.prefetch_oldest(),
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn peer_of(&self, id: FlowId) -> Option<&Entry<F>> {
+        self.get(self.get(id)?.peer()?)
+    }
+
+    /// Prefetches all of a flow that has something to do by itself.
     #[inline]
     pub fn prefetch_all(&self, id: FlowId) {
         match self.get(id).map(|entry| &entry.state) {
@@ -191,12 +266,12 @@ impl<F: Frame> Table<F> {
 
     #[inline]
     pub fn get(&self, id: FlowId) -> Option<&Entry<F>> {
-        self.entries.get(id.0 as usize)
+        self.entries.get(id)
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: FlowId) -> Option<&mut Entry<F>> {
-        self.entries.get_mut(id.0 as usize)
+        self.entries.get_mut(id)
     }
 
     /// How many entries the hosts of both directions have.
@@ -221,7 +296,7 @@ impl<F: Frame> Table<F> {
     pub fn least(&mut self, now: Time) -> Option<FlowId> {
         for _ in 0..LOOKED_AT.min(self.end) {
             self.hand = if self.hand + 1 < self.end { self.hand + 1 } else { 0 };
-            let is_least = self.entries.get_mut(self.hand as usize).is_some_and(|entry| {
+            let is_least = self.entries.get_mut(FlowId(self.hand)).is_some_and(|entry| {
                 entry.is_of_one_packet() && entry.seen.since(now) >= UNANSWERED
             });
             if is_least {
@@ -240,10 +315,10 @@ impl<F: Frame> Table<F> {
     /// the table is full, or the quota of its hosts, or if these are being left.
     pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(FlowId, bool)> {
         let hash = self.hash.of(&key);
-        if let Some(id) = self.find_hashed(hash, &key) {
+        if let Some(id) = self.find(&key) {
             return Some((id, false));
         }
-        let id = FlowId(self.entries.vacant_key() as u32);
+        let id = self.entries.next_id();
         if self.entries.len() >= self.limit
             || self.is_used_up(&key.hosts)
             || self.is_leaving(&key.hosts)
@@ -260,7 +335,7 @@ impl<F: Frame> Table<F> {
 
     /// Takes an entry out. Its pairing must have ended.
     pub fn remove(&mut self, id: FlowId) -> Option<Entry<F>> {
-        let entry = self.entries.try_remove(id.0 as usize)?;
+        let entry = self.entries.take(id)?;
         self.removed += 1;
         *self.count_of(&entry.key.hosts) -= 1;
         self.index.remove(self.hash.of(&entry.key), id);
@@ -270,7 +345,7 @@ impl<F: Frame> Table<F> {
     /// Another incarnation of the flow's QP number begins.
     pub fn begin_incarnation(&mut self, id: FlowId) {
         self.generation = self.generation.wrapping_add(1);
-        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+        if let Some(entry) = self.entries.get_mut(id) {
             entry.born = self.generation;
             if let FlowState::Resting(_) = entry.state {
                 entry.state = FlowState::Responses;

@@ -9,6 +9,7 @@
 //! of a timer hardly depends on how many there are. It fires to the nanosecond all the
 //! same.
 
+use common::cpu::prefetch;
 use common::ids::FlowId;
 use common::time::Time;
 
@@ -187,6 +188,7 @@ impl Timers {
                 if head.first == NONE {
                     self.vacate(0, slot);
                 }
+                self.prefetch(timer.next);
                 self.timers[place as usize].next = core::mem::replace(&mut self.free, place);
                 self.len -= 1;
                 return Some(timer);
@@ -196,6 +198,14 @@ impl Timers {
         }
         head.earliest = earliest;
         None
+    }
+
+    /// Prefetches a timer that will be looked at next.
+    #[inline]
+    fn prefetch(&self, place: u32) {
+        if let Some(timer) = self.timers.get(place as usize) {
+            prefetch(timer);
+        }
     }
 
     /// Marks a slot as empty.
@@ -211,6 +221,7 @@ impl Timers {
     fn spread(&mut self, mut place: u32) {
         while let Some(timer) = self.timers.get(place as usize) {
             let next = timer.next;
+            self.prefetch(next);
             self.link(place);
             place = next;
         }
