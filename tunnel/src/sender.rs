@@ -12,6 +12,7 @@ mod outgoing;
 mod predecessors;
 mod share;
 mod silence;
+mod waits;
 mod watched;
 
 use common::time::{Span, Time};
@@ -19,11 +20,13 @@ use common::time::{Span, Time};
 use self::choice::spray;
 use self::copies::Copies;
 pub use self::counts::Sent;
-pub use self::outgoing::{Health, report_interval};
+pub use self::outgoing::Health;
 use self::outgoing::{Outgoing, Slot};
 pub use self::predecessors::BUCKETS;
 use self::predecessors::Predecessors;
 use self::share::ResendShare;
+use self::silence::Pulse;
+pub use self::waits::report_interval;
 use crate::flow::{Flow, Order};
 use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
@@ -124,6 +127,7 @@ pub struct Sender<K> {
     measure_at: Time,
     /// Frames were sent since they were measured, or a session began.
     is_active: bool,
+    pulse: Pulse,
     /// For the time of one call: transmissions that were lost.
     lost: Vec<(Number, Slot<K>)>,
 }
@@ -146,6 +150,7 @@ impl<K> Sender<K> {
             copies: Copies::new(config, &Sent::default()),
             measure_at: Time::ZERO,
             is_active: true,
+            pulse: Pulse::default(),
             lost: Vec::new(),
         }
     }
@@ -302,7 +307,11 @@ impl<K> Sender<K> {
         state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
         let was_good = state.health == Health::Good;
-        self.kept -= state.take(now, &listed, &mut lost, &mut self.copies.arrived, out);
+        if was_good {
+            self.pulse.beat(now, rtt);
+        }
+        let pulse = self.pulse.passed();
+        self.kept -= state.take(now, pulse, &listed, &mut lost, &mut self.copies.arrived, out);
         state.counts.lost += lost.len() as u64;
         if let (Some((first, _)), Some((last, _))) = (lost.first(), lost.last()) {
             // Numbers between them were not lost. R-TUN-50
@@ -356,7 +365,7 @@ impl<K> Sender<K> {
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
     pub fn on_timer<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
         for lane in Lane::all(self.lanes.len() as u8) {
-            if self.suspect(lane, now) {
+            if self.suspect(lane, now) || self.lanes[lane.index()].is_late(now) {
                 self.move_frames(lane, now, out);
             }
             let state = &mut self.lanes[lane.index()];

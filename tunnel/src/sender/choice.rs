@@ -149,7 +149,7 @@ impl<K> Sender<K> {
         });
         let heard_at = heard_at.max();
         let state = &mut self.lanes[lane.index()];
-        let is_suspect = state.suspect(now, heard_at);
+        let is_suspect = state.suspect(now, self.pulse.passed(), heard_at);
         state.counts.suspected += u64::from(is_suspect);
         is_suspect
     }
@@ -163,10 +163,11 @@ impl<K> Sender<K> {
         good.nth(nth).unwrap_or(suspect)
     }
 
-    /// There is a good lane again: it takes the frames of those that can't be used.
+    /// There is a good lane again: it takes the frames of those that can't be used, and those that are overdue.
     pub(super) fn rescue<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
         for lane in Lane::all(self.lanes.len() as u8) {
-            if self.lanes[lane.index()].health == Health::Down {
+            let state = &self.lanes[lane.index()];
+            if state.health == Health::Down || state.is_late(now) {
                 self.move_frames(lane, now, out);
             }
         }
@@ -187,7 +188,7 @@ impl<K> Sender<K> {
             }
             number = number.next();
         }
-        self.lanes[from.index()].settle_front();
+        self.lanes[from.index()].moved();
         self.skip_elsewhere(from, out);
     }
 

@@ -9,6 +9,7 @@ use super::delivery::Delivery;
 use super::handles::Handles;
 use super::listed::Listed;
 use super::silence::Silence;
+use super::waits::{Waits, report_interval};
 use super::{Recover, Sent};
 use crate::message::{Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
@@ -49,28 +50,6 @@ pub(super) struct Slot<K> {
     pub id: FrameId,
     /// Without it the frame can't be resent.
     pub kept: Option<K>,
-}
-
-/// Waits that follow from the round trip.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waits {
-    /// Of an idle lane for its REPORT, before a PROBE asks for it.
-    pub probe: Span,
-    /// Of any lane for a REPORT.
-    pub report: Span,
-}
-
-/// Time between two REPORTs of a lane whose round trip is `rtt`.
-pub const fn report_interval(rtt: Span) -> Span {
-    let sixteenth = rtt.as_nanos() / 16;
-    let (least, most) = (Span::from_micros(100), Span::from_millis(1));
-    if sixteenth < least.as_nanos() {
-        least
-    } else if sixteenth > most.as_nanos() {
-        most
-    } else {
-        Span::from_nanos(sixteenth)
-    }
 }
 
 #[derive(Debug)]
@@ -178,6 +157,7 @@ impl<K> Outgoing<K> {
     /// A round trip took so long.
     pub fn sample(&mut self, now: Time, rtt: Span) {
         self.rtt.sample(rtt);
+        self.silence.round_trip(now, rtt);
         self.counts.round_trips.record(rtt);
         self.delivery.round_trip(now, rtt);
     }
@@ -238,6 +218,7 @@ impl<K> Outgoing<K> {
     pub fn sent(&mut self, now: Time, first: Number) {
         if first == self.base {
             self.await_report(now);
+            self.silence.begin(now, self.rtt.mean());
             self.reported_at = now;
         }
         if self.timed.is_none() {
@@ -257,6 +238,7 @@ impl<K> Outgoing<K> {
     pub fn take<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
+        pulse: Span,
         listed: &Listed<'_>,
         lost: &mut Vec<(Number, Slot<K>)>,
         arrived: &mut Vec<FrameId>,
@@ -312,7 +294,10 @@ impl<K> Outgoing<K> {
             self.covered = self.covered.max(listed.next);
         }
         self.dead.retain(|(start, end)| listed.wants(*start, *end));
-        self.silence.settled(self.base);
+        if is_news {
+            self.silence.news(now, pulse, self.waits().report, self.rtt.mean());
+        }
+        self.silence.settled(now, self.base);
         if self.is_idle() {
             self.report_due = Time::NEVER;
         } else if is_news {
@@ -414,7 +399,6 @@ impl<K> Outgoing<K> {
 
     fn await_report(&mut self, now: Time) {
         (self.report_due, self.is_prolonged) = (now + self.waits().report, false);
-        self.silence.news(now, self.rtt.mean());
     }
 
     /// Whether it is time to see whether a REPORT is [missing](Self::suspect).
@@ -428,7 +412,7 @@ impl<K> Outgoing<K> {
     /// Whether a REPORT is overdue and was not before, or the lane is silent while others are not: the newest REPORT of one of
     /// these came at `others`. The lane is suspect from now on. If the box stood still when the REPORT was due, there is time
     /// once to receive it. R-TUN-12, R-TUN-58
-    pub fn suspect(&mut self, now: Time, others: Option<Time>) -> bool {
+    pub fn suspect(&mut self, now: Time, pulse: Span, others: Option<Time>) -> bool {
         if !self.may_be_silent(now) {
             return false;
         }
@@ -440,11 +424,25 @@ impl<K> Outgoing<K> {
             return false;
         }
         let is_overdue = now >= self.report_due;
-        let is_silent = self.silence.is_over(now, self.waits().report, self.rtt.mean(), others);
+        let (wait, rtt) = (self.waits().report, self.rtt.mean());
+        let is_silent = self.silence.is_over(now, pulse, wait, rtt, others);
         if is_overdue || is_silent {
             self.health = Health::Suspect { answers: 0 };
         }
         is_overdue || is_silent
+    }
+
+    /// Whether frames are overdue on a suspect lane: they were sent while there was no good one. R-TUN-12
+    pub fn is_late(&self, now: Time) -> bool {
+        matches!(self.health, Health::Suspect { .. })
+            && !self.is_idle()
+            && self.silence.is_late(now, self.waits().report)
+    }
+
+    /// The frames that could be moved are on other lanes now.
+    pub fn moved(&mut self) {
+        self.settle_front();
+        self.silence.forget(self.base);
     }
 
     /// When its newest REPORT came.

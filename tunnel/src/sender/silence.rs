@@ -5,7 +5,7 @@
 
 use common::time::{Span, Time};
 
-use super::outgoing::report_interval;
+use super::waits::report_interval;
 use crate::number::Number;
 
 /// Transmissions of which it is remembered when they were sent.
@@ -14,6 +14,33 @@ const MARKS: usize = 16;
 const INTERVALS: u64 = 8;
 /// and of this part of a round trip, is more than some lost REPORTs.
 const PART: u64 = 4;
+/// A REPORT may come so many intervals late.
+const LATER: u64 = 3;
+/// While nobody is heard no more passes than this part of it, by the [`Pulse`].
+const BEATS: u64 = 4;
+/// Time in which half of the longest silence is forgotten.
+const FORGET: Span = Span::from_millis(4_000);
+
+/// Time as the REPORTs of all lanes show it: it passes while any of them come, and hardly while none does. So it stands still while
+/// the peer, all paths or this box do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pulse {
+    passed: Span,
+    newest: Time,
+}
+
+impl Pulse {
+    /// A REPORT came on a good lane, with this round trip.
+    pub fn beat(&mut self, now: Time, rtt: Span) {
+        self.passed = self.passed + now.since(self.newest).min(quiet(rtt) / BEATS);
+        self.newest = now;
+    }
+
+    /// How much of it has passed.
+    pub const fn passed(&self) -> Span {
+        self.passed
+    }
+}
 
 /// What a lane heard, and when it sent what it has not heard of.
 #[derive(Clone, Debug)]
@@ -28,6 +55,12 @@ pub(super) struct Silence {
     news_at: Time,
     heard_at: Time,
     look_at: Time,
+    /// The [pulse](Pulse) since which it is silent, once that is known.
+    since: Option<Span>,
+    /// The newest round trip, and when it was over.
+    newest: (Span, Time),
+    /// The longest silence that ended, of which half is forgotten in some seconds, and since when.
+    longest: (Span, Time),
 }
 
 impl Default for Silence {
@@ -40,6 +73,9 @@ impl Default for Silence {
             news_at: Time::ZERO,
             heard_at: Time::ZERO,
             look_at: Time::NEVER,
+            since: None,
+            newest: (Span::ZERO, Time::ZERO),
+            longest: (Span::ZERO, Time::ZERO),
         }
     }
 }
@@ -77,20 +113,58 @@ impl Silence {
         self.heard_at = now;
     }
 
-    /// Nothing before `base` waits for a REPORT.
-    pub fn settled(&mut self, base: Number) {
+    /// Nothing before `base` waits for a REPORT, as one said that came now.
+    pub fn settled(&mut self, now: Time, base: Number) {
+        if let Some(sent_at) = self.forget(base) {
+            self.round_trip(now, now.since(sent_at));
+        }
+    }
+
+    /// Nothing before `base` waits for a REPORT. When the last one of these that is remembered was sent.
+    pub fn forget(&mut self, base: Number) -> Option<Time> {
+        let mut last = None;
         while self.count > 0 && self.marks[self.first].0 < base {
+            last = Some(self.marks[self.first].1);
             let was_full = self.count == MARKS;
             (self.first, self.count) = ((self.first + 1) % MARKS, self.count - 1);
             if was_full || self.count == 0 {
                 self.mark_at = Time::ZERO;
             }
         }
+        last
     }
 
-    /// A REPORT settled something, or the first frame is sent that waits for one.
-    pub fn news(&mut self, now: Time, rtt: Span) {
-        (self.news_at, self.look_at) = (now, now + quiet(rtt));
+    /// Whether the oldest transmission that is remembered was sent longer ago than `wait`.
+    pub fn is_late(&self, now: Time, wait: Span) -> bool {
+        self.count > 0 && now >= self.marks[self.first].1 + wait
+    }
+
+    /// A round trip took so long.
+    pub fn round_trip(&mut self, now: Time, rtt: Span) {
+        self.newest = (rtt, now);
+    }
+
+    /// The first frame is sent that waits for a REPORT.
+    pub fn begin(&mut self, now: Time, rtt: Span) {
+        (self.news_at, self.look_at, self.since) = (now, now + quiet(rtt), None);
+    }
+
+    /// A REPORT settled something, at this pulse.
+    pub fn news(&mut self, now: Time, pulse: Span, wait: Span, rtt: Span) {
+        self.learn(now, pulse, wait, rtt);
+        self.begin(now, rtt);
+        self.since = Some(pulse);
+    }
+
+    /// A silence has ended.
+    fn learn(&mut self, now: Time, pulse: Span, wait: Span, rtt: Span) {
+        let Some(since) = self.since else { return };
+        let silent = if now < self.expected(wait, rtt) { Span::ZERO } else { pulse - since };
+        let (mut longest, mut at) = self.longest;
+        while longest > Span::ZERO && now >= at + FORGET {
+            (longest, at) = (longest / 2, at + FORGET);
+        }
+        self.longest = if silent > longest { (silent, now) } else { (longest, at) };
     }
 
     /// It is to be seen no sooner than `later`.
@@ -98,9 +172,28 @@ impl Silence {
         self.look_at = self.look_at.max(later);
     }
 
-    /// Whether the lane is silent, and another was heard meanwhile, at `others`: transmissions that are older than `wait` are not
-    /// reported. If not, it will be seen again later; without another lane, after the next news.
-    pub fn is_over(&mut self, now: Time, wait: Span, rtt: Span, others: Option<Time>) -> bool {
+    /// When the oldest transmission that is remembered should be reported: some intervals behind the newest round trip, or after `wait`
+    /// if that was over long before it was sent.
+    fn expected(&self, wait: Span, rtt: Span) -> Time {
+        if self.count == 0 {
+            return Time::NEVER;
+        }
+        let sent_at = self.marks[self.first].1;
+        let (newest, at) = self.newest;
+        let later = (newest + report_interval(rtt) * LATER).min(wait);
+        sent_at + if sent_at < at + newest { later } else { wait }
+    }
+
+    /// Whether the lane is silent, while time passes by the [pulse](Pulse) and another was heard meanwhile, at `others`:
+    /// transmissions should have been reported. If not, it will be seen again later; without another lane, after the next news.
+    pub fn is_over(
+        &mut self,
+        now: Time,
+        pulse: Span,
+        wait: Span,
+        rtt: Span,
+        others: Option<Time>,
+    ) -> bool {
         if now < self.look_at {
             return false;
         }
@@ -108,9 +201,15 @@ impl Silence {
             self.look_at = Time::NEVER;
             return false;
         };
-        let oldest = if self.count > 0 { self.marks[self.first].1 + wait } else { Time::NEVER };
-        self.look_at = if now < oldest { oldest } else { now + report_interval(rtt) };
-        now >= oldest && others > self.news_at + quiet(rtt) / 2
+        let expected = self.expected(wait, rtt);
+        if now < expected {
+            (self.look_at, self.since) = (expected, None);
+            return false;
+        }
+        self.look_at = now + report_interval(rtt);
+        let silent = pulse - *self.since.get_or_insert(pulse);
+        let most = (self.longest.0 * 5 / 4).min(rtt).max(quiet(rtt));
+        silent >= most && others > self.news_at + quiet(rtt) / 2
     }
 }
 
@@ -135,47 +234,110 @@ mod tests {
         Number::default() + n
     }
 
+    /// The pulse at this time, if others are heard all the time.
+    fn pulse(ms: u64) -> Span {
+        MS * ms
+    }
+
     /// A frame in each ms, the newest at 100 ms; each is reported 32 ms later.
     fn steady() -> Silence {
         let mut silence = Silence::default();
         for ms in 0..=100 {
             silence.sent(at(ms), number(ms), RTT);
             if let Some(arrived) = ms.checked_sub(32) {
-                silence.heard(at(ms));
-                silence.settled(number(arrived + 1));
-                silence.news(at(ms), RTT);
+                report(&mut silence, ms, arrived);
             }
         }
         silence
+    }
+
+    /// A REPORT comes at `ms` of the frame that was sent at `arrived`.
+    fn report(silence: &mut Silence, ms: u64, arrived: u64) {
+        silence.heard(at(ms));
+        silence.news(at(ms), pulse(ms), WAIT, RTT);
+        silence.settled(at(ms), number(arrived + 1));
+    }
+
+    /// Whether it is over at this time, while others are heard at `others`.
+    fn is_over(silence: &mut Silence, ms: u64, others: u64) -> bool {
+        silence.is_over(at(ms), pulse(ms), WAIT, RTT, Some(at(others)))
     }
 
     #[test]
     fn a_lane_is_silent_after_some_intervals() {
         let mut silence = steady();
         assert_eq!(silence.look_at(), at(108));
-        assert!(!silence.is_over(at(107), WAIT, RTT, Some(at(107))), "it is too early");
-        assert!(
-            !silence.is_over(at(108), WAIT, RTT, Some(at(104))),
-            "nobody else was heard either"
-        );
+        assert!(!is_over(&mut silence, 107, 107), "it is too early");
+        assert!(!is_over(&mut silence, 108, 104), "nobody else was heard either");
         assert_eq!(silence.look_at(), at(109));
-        assert!(silence.is_over(at(109), WAIT, RTT, Some(at(105))));
+        assert!(is_over(&mut silence, 109, 105));
+    }
+
+    /// What round trips were, and how they differed, says nothing about the next one: the newest does.
+    #[test]
+    fn a_noisy_path_is_silent_as_soon() {
+        let mut silence = steady();
+        let noisy = WAIT * 2;
+        assert!(silence.is_over(at(108), pulse(108), noisy, RTT, Some(at(108))));
     }
 
     #[test]
     fn what_was_just_sent_need_not_be_reported() {
         let mut silence = steady();
-        silence.settled(number(101));
-        silence.sent(at(105), number(101), RTT);
-        assert!(!silence.is_over(at(110), WAIT, RTT, Some(at(110))));
-        assert_eq!(silence.look_at(), at(105) + WAIT);
-        assert!(silence.is_over(at(144), WAIT, RTT, Some(at(144))));
+        silence.settled(at(131), number(101));
+        silence.begin(at(140), RTT);
+        silence.sent(at(140), number(101), RTT);
+        assert!(!is_over(&mut silence, 148, 148));
+        // A round trip and three intervals later.
+        assert_eq!(silence.look_at(), at(175));
+        assert!(!is_over(&mut silence, 175, 175), "it is silent from now on");
+        assert!(!is_over(&mut silence, 182, 182));
+        assert!(is_over(&mut silence, 183, 183));
+        // The newest round trip is too old to go by.
+        silence.forget(number(102));
+        silence.begin(at(190), RTT);
+        silence.sent(at(190), number(102), RTT);
+        assert!(!is_over(&mut silence, 198, 198));
+        assert_eq!(silence.look_at(), at(190) + WAIT);
         let mut idle = Silence::default();
         assert_eq!(idle.look_at(), Time::NEVER);
-        assert!(!idle.is_over(at(1), WAIT, RTT, Some(at(1))));
+        assert!(!is_over(&mut idle, 1, 1));
         let mut alone = steady();
-        assert!(!alone.is_over(at(120), WAIT, RTT, None));
+        assert!(!alone.is_over(at(120), pulse(120), WAIT, RTT, None));
         assert_eq!(alone.look_at(), Time::NEVER);
+    }
+
+    /// Nothing came for 20 ms, and then from another lane first: its path, the peer or this box stood still.
+    #[test]
+    fn time_in_which_nobody_is_heard_is_no_silence() {
+        let mut pulse = Pulse::default();
+        (0..=100).for_each(|ms| pulse.beat(at(ms), RTT));
+        let mut silence = steady();
+        silence.news(at(100), pulse.passed(), WAIT, RTT);
+        for us in 0..50 {
+            pulse.beat(at(120) + Span::from_micros(us), RTT);
+        }
+        let now = at(120) + Span::from_micros(50);
+        assert!(!silence.is_over(now, pulse.passed(), WAIT, RTT, Some(now)));
+        (121..127).for_each(|ms| pulse.beat(at(ms), RTT));
+        assert!(silence.is_over(at(127), pulse.passed(), WAIT, RTT, Some(at(126))));
+    }
+
+    /// A path on which others' bursts delay REPORTs is silent no sooner than for a quarter longer than before.
+    #[test]
+    fn a_lane_that_was_silent_for_longer_is_waited_for() {
+        let mut silence = steady();
+        report(&mut silence, 116, 70);
+        (101..=120).for_each(|ms| silence.sent(at(ms), number(ms), RTT));
+        assert!(!is_over(&mut silence, 135, 135));
+        assert!(is_over(&mut silence, 136, 136));
+        // That was a false alarm of 26 ms. A round trip is silence, whatever was before.
+        report(&mut silence, 142, 76);
+        assert!(!is_over(&mut silence, 173, 173));
+        assert!(is_over(&mut silence, 174, 174));
+        // Half of it is forgotten in four seconds.
+        silence.news(at(4_200), pulse(142), WAIT, RTT);
+        assert_eq!(silence.longest.0, MS * 13);
     }
 
     #[test]
@@ -183,16 +345,16 @@ mod tests {
         let mut silence = Silence::default();
         (0..200).for_each(|ms| silence.sent(at(ms), number(ms), RTT));
         assert_eq!(silence.marks[silence.first], (number(0), at(0)));
-        silence.settled(number(1));
+        silence.settled(at(200), number(1));
         assert_eq!(silence.marks[silence.first], (number(2), at(2)));
         silence.sent(at(200), number(200), RTT);
         assert_eq!(silence.marks[silence.first], (number(2), at(2)));
         assert_eq!((silence.count, silence.marks[0]), (MARKS, (number(200), at(200))));
-        silence.settled(number(190));
+        silence.settled(at(200), number(190));
         assert_eq!((silence.marks[silence.first], silence.count), ((number(200), at(200)), 1));
         // With room for more, too, they are a sixteenth of a round trip apart.
         silence.sent(at(202), number(202), RTT);
-        silence.settled(number(201));
+        silence.settled(at(202), number(201));
         silence.sent(at(203), number(203), RTT);
         assert_eq!(silence.count, 1);
         silence.sent(at(204), number(204), RTT);

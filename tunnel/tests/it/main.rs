@@ -13,6 +13,7 @@ mod receiver;
 mod releases;
 mod retune;
 mod session;
+mod silence;
 mod spray;
 mod support;
 mod tolerance;

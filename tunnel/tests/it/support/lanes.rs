@@ -4,13 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::noise::{Noise, Noises, Still};
 use common::time::{Span, Time};
 use common::verdict::Tolerance;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
-    Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
+    Deliver, Health, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
     Setting, Transmit, Tuning, report_interval,
 };
 
@@ -73,6 +74,7 @@ pub struct Scenario {
     pub settings: Vec<(u64, Setting)>,
     /// Timers and pools that both ends change to when so many frames are left to be sent.
     pub tunings: Vec<(u64, Tuning)>,
+    pub noise: Noise,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -167,6 +169,9 @@ pub struct World {
     /// Frames that lanes carried a second time.
     repeats: u64,
     pub lost: u64,
+    /// When lanes became suspect.
+    pub left: Vec<(Time, Lane)>,
+    noises: Noises,
 }
 
 pub const START: Time = Time::from_nanos(1_000_000_000);
@@ -209,6 +214,8 @@ impl World {
             delivered_at: Vec::new(),
             repeats: 0,
             lost: 0,
+            left: Vec::new(),
+            noises: Noises::new(scenario.noise, scenario.seed, 2 * usize::from(lanes), START),
             scenario,
         }
     }
@@ -234,8 +241,12 @@ impl World {
                 left = self.free_at[lane].max(now) + Span::from_nanos(self.scenario.slot);
                 self.free_at[lane] = left;
             }
-            *newest = (left + delay).max(*newest + Span::from_nanos(1));
-            let at = *newest + Span::from_micros(self.dice.below(self.scenario.jitter + 1));
+            let wait = self.noises.wait(2 * lane + usize::from(there), now);
+            let passed = self.noises.not_before(Still::Paths, left + wait + delay);
+            *newest = passed.max(*newest + Span::from_nanos(1));
+            let to = if there { Still::Receiver } else { Still::Sender };
+            let at = self.noises.not_before(to, *newest)
+                + Span::from_micros(self.dice.below(self.scenario.jitter + 1));
             let again = self.dice.roll() < self.scenario.repeated;
             let late = at + Span::from_micros(self.dice.below(20_000));
             self.repeats += u64::from(again && matches!(message, Message::Frame(..)));
@@ -268,18 +279,23 @@ impl World {
         let mut next_frame = now;
         let mut counts = vec![(0, 0); self.scenario.flows.into()];
         let mut left = self.scenario.frames;
+        let mut was_good = vec![true; self.scenario.delays.len()];
         loop {
             let message = self.way.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
             let frame = if left > 0 { next_frame } else { Time::NEVER };
             let sender = self.sender.1.deadline();
             let receiver = self.receiver.1.deadline(&self.receiver.0);
-            let next = message.min(frame).min(sender).min(receiver);
             // What is due on each lane is all that is due.
-            let all = || Lane::all(self.scenario.delays.len() as u8);
+            let lanes = self.scenario.delays.len() as u8;
+            let all = || Lane::all(lanes);
             let of_lanes = all().map(|lane| self.sender.1.due_of(lane)).min();
             assert_eq!(of_lanes, Some(sender));
             let of_lanes = all().map(|lane| self.receiver.1.due_of(&self.receiver.0, lane)).min();
             assert_eq!(of_lanes, Some(receiver));
+            let frame = self.noises.not_before(Still::Sender, frame);
+            let sender = self.noises.not_before(Still::Sender, sender);
+            let receiver = self.noises.not_before(Still::Receiver, receiver);
+            let next = message.min(frame).min(sender).min(receiver);
             if next == Time::NEVER {
                 break;
             }
@@ -329,6 +345,12 @@ impl World {
                 self.receiver.1.on_timer(&self.receiver.0, now, &mut self.out);
             }
             self.post(now);
+            for (lane, was_good) in all().zip(&mut was_good) {
+                let is_good = self.sender.1.health(lane) == Some(Health::Good);
+                if core::mem::replace(was_good, is_good) && !is_good {
+                    self.left.push((now, lane));
+                }
+            }
             self.delivered_at.resize(self.out.delivered.len(), now);
             let (sender, receiver) = (&self.sender.1, &self.receiver.1);
             assert!(sender.is_balanced(), "{:?} {:?}", sender.counts(), self.scenario);
@@ -409,5 +431,6 @@ pub fn scenario(seed: u64) -> Scenario {
         copies: 2,
         settings: Vec::new(),
         tunings: Vec::new(),
+        noise: Noise::default(),
     }
 }

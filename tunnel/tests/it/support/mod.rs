@@ -3,6 +3,7 @@
 pub mod ends;
 pub mod frames;
 pub mod lanes;
+pub mod noise;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
