@@ -363,7 +363,10 @@ impl<K> Sender<K> {
             if now >= state.probe_due() {
                 state.counts.probes += 1;
                 out.probe(state.probe(lane, now));
-                self.skip_elsewhere(lane, out);
+                if !self.is_good(lane) {
+                    // Frames that found no good lane when this one failed. R-TUN-12
+                    self.move_frames(lane, now, out);
+                }
             }
         }
         if self.measures() && now >= self.measure_at {
