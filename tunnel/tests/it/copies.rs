@@ -1,4 +1,4 @@
-//! Copies of retransmissions on other lanes.
+//! Copies of retransmissions, and frames that move to other lanes.
 
 use crate::support::ends::{FIRST, Out, SESSION, lane, ms, report};
 use crate::support::lanes::{Scenario, World, assert_all_in_order, scenario};
@@ -309,4 +309,28 @@ fn a_link_that_loses_little_gets_no_copies() {
     }
     assert!(sender.on_report(ms(10), &report(FIRST + 3_000, &[(FIRST, 1)]), &mut out));
     assert_eq!(out.sent.len(), 3_001);
+}
+
+/// R-TUN-12: where no lane was good when another became suspect, its frames stay. They move with a PROBE as soon as there is one,
+/// however long the path of their own lane is dead.
+#[test]
+fn frames_that_found_no_good_lane_move_once_there_is_one() {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
+    }
+    sender.on_timer(ms(2_998), &mut out);
+    sender.on_timer(ms(3_000), &mut out);
+    assert_eq!((sender.counts().suspected, out.sent.len()), (2, 3), "all wait on lane 1");
+    sender.on_frame(&config, ms(3_001), lane(1), Order::Free.into(), 2, &mut out);
+    for n in 0..3 {
+        assert_eq!(out.sent.len(), 4, "there is no good lane");
+        assert!(sender.on_report(ms(3_010 + n), &report(FIRST + 1, &[]), &mut out));
+    }
+    sender.on_timer(ms(3_050), &mut out);
+    let moved: Vec<_> = out.sent.iter().skip(4).map(|(shim, frame)| (shim.lane, *frame)).collect();
+    assert_eq!(moved, [(lane(0), 1), (lane(0), 0), (lane(0), 2)]);
+    sender.on_timer(ms(3_100), &mut out);
+    assert_eq!(out.sent.len(), 7, "once");
+    assert!(sender.is_balanced());
 }
