@@ -23,7 +23,7 @@ def _options(steps: list[Step]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"all but {', '.join(LONG)}")
     parser.add_argument("--keep-going", action="store_true", help="run later steps too when one has failed")
     parser.add_argument("--verbose", action="store_true", help="show what every step prints")
-    parser.add_argument("--limit", type=int, default=40, metavar="MINUTES", help="give up after so many minutes [40]")
+    parser.add_argument("--limit", type=int, default=80, metavar="MINUTES", help="give up after so many minutes [80]")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = [step.name for step in steps]
