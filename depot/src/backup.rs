@@ -63,13 +63,13 @@ impl<F: Frame> Backup<F> {
         }
     }
 
-    /// Prefetches what is behind the list of packets.
+    /// Prefetches the fields that follow `kept`.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.awaited);
     }
 
-    /// Prefetches the oldest packet's places in the lists.
+    /// Prefetches the entries of the oldest packet in `kept` and `awaited`.
     #[inline]
     pub fn prefetch_oldest(&self) {
         if let (Some(kept), Some(awaited)) = (self.kept.front(), self.awaited.front()) {

@@ -4,7 +4,6 @@
 
 use core::mem::offset_of;
 
-use common::control::LastAck;
 use common::cpu::prefetch;
 use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
@@ -21,7 +20,7 @@ impl<F: Frame> Flow<F> {
     /// A packet in order touches of a flow only its first so many bytes, without the
     /// [cache line](Self::PASSED_OVER) of held packets, and its place in the backup pool.
     pub const FAST_PATH: usize = 160;
-    /// What asks for a response, the ACK, and when its timer is due, of a calm flow: so many, without that
+    /// In a calm flow, a packet that asks for a response, its ACK and its timer touch the first so many bytes, without that
     /// line, and `told`.
     pub const CALM: usize = 264;
     /// Where that line begins.
@@ -36,8 +35,8 @@ impl<F: Frame> Flow<F> {
             && self.share.is_none()
     }
 
-    /// Whether besides it keeps no responses, and the destination has acknowledged something, as far as the general way
-    /// can change it.
+    /// Whether the flow is also without kept responses, and the destination has acknowledged something. Only the general way changes
+    /// that.
     pub(crate) fn is_calm(&self) -> bool {
         self.ready && self.responses.is_empty() && self.acked.is_some()
     }
@@ -166,8 +165,8 @@ impl<F: Frame> Flow<F> {
         Ok(false)
     }
 
-    /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if it acknowledges
-    /// what was delivered, in order, and the flow is calm, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    /// A positive ACK of the destination arrived. If the flow is calm, and the ACK acknowledges delivered packets and none twice, this does what
+    /// [`on_response`](Self::on_response) does; otherwise it changes nothing. Returns the flow's [`deadline`](Self::deadline).
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -188,9 +187,7 @@ impl<F: Frame> Flow<F> {
         (self.heard, self.credits) = (cx.now, ack.credits);
         self.responses.answered = acked;
         if self.acked < Some(acked) {
-            self.acked = Some(acked);
-            let (psn, syndrome) = (acked.prev().psn(), ack.credits);
-            self.last_ack = Some(LastAck { psn, syndrome, msn: ack.msn });
+            self.note_acked(acked, Some(ack.msn));
             self.backup.acknowledge(cx, acked);
         }
         cx.out.respond(Packet::Owned(frame), Class::Data);

@@ -80,11 +80,7 @@ impl<F: Frame> Flow<F> {
         if acked > self.reach() || self.acked.is_some_and(|old| acked <= old) {
             return false;
         }
-        self.acked = Some(acked);
-        if let Some(msn) = msn {
-            let (psn, syndrome) = (acked.prev().psn(), self.credits);
-            self.last_ack = Some(LastAck { psn, syndrome, msn });
-        }
+        self.note_acked(acked, msn);
         if self.nak.as_ref().is_some_and(|nak| nak.seq < acked) {
             self.drop_nak(cx);
         }
@@ -96,5 +92,15 @@ impl<F: Frame> Flow<F> {
             self.settle(cx, acked);
         }
         true
+    }
+
+    /// The destination has acknowledged all before `acked`, and told its MSN if it did so by an ACK.
+    #[inline]
+    pub(crate) fn note_acked(&mut self, acked: Seq, msn: Option<u32>) {
+        self.acked = Some(acked);
+        if let Some(msn) = msn {
+            let (psn, syndrome) = (acked.prev().psn(), self.credits);
+            self.last_ack = Some(LastAck { psn, syndrome, msn });
+        }
     }
 }

@@ -94,7 +94,7 @@ impl RxQueue {
         }
     }
 
-    /// Drops what was cut from `old` on, and returns how many are left.
+    /// Drops the frames from index `old` on that may have been truncated. Returns how many frames remain from there on.
     #[cold]
     fn drop_cut<const N: usize>(
         &mut self,

@@ -14,13 +14,12 @@ use common::wire::{Ack, Identity, Look};
 use crate::cache::share;
 use crate::incarnation::PAUSE_MIN;
 use crate::slot::Slot;
-use crate::timers::Unanswered;
 use crate::{Actions, Config, Context, Flow};
 
 impl<F: Frame> Flow<F> {
     /// Such a packet touches of a flow that has others in flight only its first so many bytes, and its slot.
     pub const FAST_PATH: usize = 96;
-    /// The first one in flight of a calm flow, ACKs of such, and when its timer is due: so many.
+    /// In a calm flow, a packet that is the only one in flight, its ACK and its timer touch the first so many bytes, and its slot.
     pub const CALM: usize = 160;
 
     /// Whether the packet is such a one.
@@ -40,8 +39,8 @@ impl<F: Frame> Flow<F> {
         self.is_protected() && !self.reads.is_waiting() && !self.pass.is_on() && now >= self.lossy
     }
 
-    /// Whether nothing but packets of SENDs and WRITEs is in flight, nothing is in doubt, and nobody is being asked for
-    /// anything, as far as the general way can change it.
+    /// Whether only packets of SENDs and WRITEs are in flight, the incarnation is certain, and neither source nor Depot is asked for
+    /// packets. Only the general way changes that.
     pub(crate) fn is_calm(&self) -> bool {
         self.ready
             && self.acked.is_some()
@@ -96,8 +95,8 @@ impl<F: Frame> Flow<F> {
         self.calm_deadline(config, now, may_be_early)
     }
 
-    /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if the flow is
-    /// calm, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    /// A positive ACK of the destination arrived. If the flow is calm, this does what [`on_response`](Self::on_response) does;
+    /// otherwise it changes nothing. Returns the flow's [`deadline`](Self::deadline).
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -116,10 +115,7 @@ impl<F: Frame> Flow<F> {
         let acked = ack.psn.unwrap_near(self.next).next();
         self.confirm(acked);
         if acked <= self.next && self.acked < Some(acked) {
-            (self.acked, self.msn) = (Some(acked), ack.msn);
-            if acked == self.next {
-                self.unanswered = Unanswered::NONE;
-            }
+            self.note_acked(acked, ack.msn);
             self.trim_slots(cx, acked);
         }
         cx.out.respond(frame);

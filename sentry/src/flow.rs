@@ -380,18 +380,23 @@ impl<F: Frame> Flow<F> {
         if is_known || self.acked.is_some_and(|old| acked <= old) {
             return false;
         }
-        self.acked = Some(acked);
-        self.msn = msn.unwrap_or(self.msn);
-        if acked == self.next {
-            // No SYNC needs a reply any more (R-PEER-13).
-            self.unanswered = Unanswered::NONE;
-        }
+        self.note_acked(acked, msn.unwrap_or(self.msn));
         // R-INC-9
         self.doubt = self.doubt.filter(|sent| acked <= *sent);
         self.naks.progress();
         self.helpless = None;
         self.trim(cx, acked);
         true
+    }
+
+    /// The destination has acknowledged all before `acked`, which are `msn` messages.
+    #[inline]
+    pub(crate) fn note_acked(&mut self, acked: Seq, msn: u32) {
+        (self.acked, self.msn) = (Some(acked), msn);
+        if acked == self.next {
+            // No SYNC needs a reply any more (R-PEER-13).
+            self.unanswered = Unanswered::NONE;
+        }
     }
 
     /// Sends a SYNC. SYNC(resent) travels with the resends and claims no

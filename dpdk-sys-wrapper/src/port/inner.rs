@@ -22,7 +22,7 @@ pub(crate) struct PortInner {
     pub(super) driver: String,
     /// The interface of the kernel that is the port, with `net_af_packet`.
     pub(super) interface: Option<String>,
-    /// Frames of this length, or longer, were cut on arrival.
+    /// Frames of this length or longer may have been truncated on arrival.
     pub(crate) cut_from: Option<usize>,
     /// The kernel's number of an interface behind the port; 0 if there is none.
     pub(super) index: u32,

@@ -27,8 +27,8 @@ pub(super) fn of(driver: &str, device: &str) -> Option<String> {
     (driver == "net_af_packet").then(|| name.to_owned())
 }
 
-/// Of `net_af_packet`: the length of a frame that fills its slot in the ring. The kernel cuts what is longer, and the driver keeps to
-/// itself that it did.
+/// The length in bytes of a frame that fills its slot in the ring of `net_af_packet`; `None` with other drivers. The kernel truncates
+/// longer frames to it, which the driver does not report.
 pub(super) fn cut_from(driver: &str, device: &str) -> Option<usize> {
     /// The driver's own.
     const DEFAULT_SLOT: usize = 2048;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_packet_socket_cuts_frames() {
+    fn only_a_packet_socket_truncates_frames() {
         let cut =
             |driver: &str, more: &str| cut_from(driver, &format!("{driver}0,iface=eth1{more}"));
         assert_eq!(cut("net_af_packet", ""), Some(1982));

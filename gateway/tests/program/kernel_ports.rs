@@ -1,4 +1,5 @@
-//! What goes wrong at ports that are interfaces of the kernel, in a network namespace of the test's own.
+//! Faults of ports that are interfaces of the kernel: truncated frames, and receive queues that overflow. Each test has a network
+//! namespace of its own.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -24,8 +25,8 @@ fn cables() -> UdpSocket {
     socket
 }
 
-/// The kernel cuts what does not fit into a slot of a packet socket, as it does with segments that it has merged (GRO) or not split yet
-/// (TSO). The rest is not sent on as if it were a frame.
+/// The kernel truncates frames that are longer than a slot of a packet socket, such as TCP segments that it has merged (GRO) or not
+/// yet split (TSO). The gateway drops truncated frames.
 #[test]
 fn a_frame_that_a_packet_socket_cuts_is_dropped_and_said() {
     if !in_a_namespace() {
@@ -66,7 +67,7 @@ fn arrived(name: &str) -> f64 {
     line.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A worker that is too slow, or has no CPU: its receive queue overflows. Nobody repairs that, and the port's counter says so.
+/// The receive queue overflows while the worker gets no CPU. The port counts the frames that it lost as missed.
 #[test]
 fn what_a_full_receive_queue_loses_is_counted_as_missed() {
     const SENT: u32 = 20_000;
@@ -75,7 +76,7 @@ fn what_a_full_receive_queue_loses_is_counted_as_missed() {
     }
     let (folder, listen) = (Folder::new("missed"), free_address());
     let host = cables();
-    // Of drivers without a NIC, this one tells of what the kernel lost.
+    // `net_pcap` needs no NIC, and reports the frames that the kernel dropped.
     let lan = "net_pcap0,rx_iface_in=lan,tx_iface=lan";
     let text = config(lan, "net_null1,no-rx=1", listen, SMALL);
     let mut gateway = Running::start(&folder.config(&text), listen);

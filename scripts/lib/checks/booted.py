@@ -42,11 +42,11 @@ well() { lr2ctl --socket "$1" status | grep -q ': ok$'; }
 a=lr2-gateway@a b=lr2-gateway@b
 """
 _FAILED = "journalctl --no-pager --output=cat --unit='lr2-gateway*' | tail -n 20"
-# Little memory: a busy machine takes seconds to give and take more. What is added later belongs to [recovery].
+# Little memory, as a busy machine takes seconds to allocate and free more. [recovery] is the last section: a step appends a key of it.
 _SMALL = r'[eal]\nhuge_pages = "never"\nmemory = "192MiB"\n[recovery]\nresend_cache = "8MiB"\nreorder_pool = "8MiB"\nbackup_pool = "8MiB"\n'
 _STEPS = (
     ("it is booted", "soon systemctl --quiet is-active basic.target"),
-    # An instance of what the package brings. Started means that it forwards: lr2ctl asks at once.
+    # The packaged configuration. systemctl start returns when the gateway forwards, so lr2ctl is called at once.
     ("an instance starts, and forwards then", f"sed 's|/run/lr2-gateway/|/run/lr2-gateway-a/|' /etc/lr2/gateway.toml >/etc/lr2/a.toml && printf '{_SMALL}' >>/etc/lr2/a.toml && "
         "systemctl start $a && is $a SubState running && lr2ctl status | grep -q ': ok$' && lr2ctl ports | grep -q net_null1 && said $a 'INFO forwarding: '"),
     ("its ports lead nowhere", r"lr2ctl ports | grep -Ecx '(lan|wan) +up +9000( +0){7} +net_null.*' | grep -qx 2"),
@@ -137,7 +137,7 @@ class Booted:
 
 
 def complaints(root: Path, run: Path) -> Iterator[str]:
-    """What is wrong with the units in the system below `root`; `run` is for the log."""
+    """Boot the system below `root`, run its units, and yield what fails. The log of systemd is written to the folder `run`."""
     with Booted(root, run) as system:
         for what, script in _STEPS:
             if said := system.complaint(what, script):

@@ -1,4 +1,6 @@
-"""What a kernel leaves to its NIC, beside a box whose port is a packet socket: by checks.tcp, and as a program in its hosts.
+"""Offloads of the kernel (TSO, GRO, checksums) in front of a gateway whose port is a packet socket.
+
+checks.tcp calls `complaints`, which runs this file as a program in the two hosts.
 
 A host that leaves checksums to the NIC gets no connection: nobody computes them. Where the interface of the box merges what it receives (GRO),
 the merged segments are longer than a frame: the box drops them, says why, and the connection stalls. With the offloads off, all of it crosses.

@@ -311,8 +311,8 @@ fn a_link_that_loses_little_gets_no_copies() {
     assert_eq!(out.sent.len(), 3_001);
 }
 
-/// R-TUN-12: where no lane was good when another became suspect, its frames stay. They move with a PROBE as soon as there is one,
-/// however long the path of their own lane is dead.
+/// R-TUN-12: where no lane was good when another became suspect, its frames stay. Once they are overdue they move
+/// to the first lane that is good again, however long the path of their own lane is dead.
 #[test]
 fn frames_that_found_no_good_lane_move_once_there_is_one() {
     let (config, mut sender, mut out) = sender();
