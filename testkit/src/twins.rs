@@ -73,6 +73,11 @@ impl Twins {
         self.both(false, |switch, wires| switch.drain(now, pool, wires))
     }
 
+    /// A counter.
+    pub fn count(&self, metric: Metric) -> u64 {
+        self.fast.counters().get(metric)
+    }
+
     /// Frames held in pools.
     pub fn held(&self) -> u64 {
         self.fast.held()

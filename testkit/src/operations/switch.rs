@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use common::control::{self, BootId, DEFAULT_OPCODE, Epoch, Header, Keys, Message, NodeId};
 use common::frame::{Class, Pool, Side};
 use common::heap::{HeapFrame, HeapPool};
+use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Headers, NotRoce, Qpn, Transport, Vlans, icrc_ok, parse};
@@ -75,6 +76,45 @@ pub fn run(data: &[u8]) {
     world.end();
 }
 
+/// Host 0 loses a packet on its LAN and goes back as it is asked to, twice. Between, its packets come in order for so long that they
+/// take the fast path again before the destination acknowledges anything.
+///
+/// # Panics
+/// If a twin does something else, or the source is not asked each time.
+pub fn rewinds_between_fast_paths(recovery: Recovery) {
+    let queue_pairs = vec![first_queue_pair()];
+    let config = |me| Config { queue_pairs: queue_pairs.clone(), ..Config::lab(recovery, me, 100) };
+    let mut world = World::with([config(1), config(2)], Psn::new(0), Vlans::NONE, false);
+    world.open();
+    let message = || Input::new(&[3]);
+    for round in 1..=2 {
+        let lost = world.next[0][0];
+        world.next[0][0] = lost.offset(1);
+        world.requests(&mut message(), 0, 0);
+        let asked = world.switches[0].count(Metric::NakSourceLan);
+        assert_eq!(asked, round, "{recovery:?}: NAKs for packets lost before the Sentry");
+        world.next[0][0] = lost;
+        world.requests(&mut Input::new(&[4]), 0, 0);
+        // Longer than the source's LAN counts as lossy.
+        for _ in 0..20 {
+            world.run(Span::from_micros(500));
+        }
+        for _ in 0..2 {
+            world.requests(&mut message(), 0, 0);
+            world.run(Span::from_micros(100));
+        }
+        world.acknowledge(1, 0);
+        world.run(Span::from_micros(100));
+    }
+    world.end();
+}
+
+fn first_queue_pair() -> QueuePair {
+    let end =
+        |host: usize| End { addr: Addr::from_v4([10, 0, 0, host as u8 + 1]), qpn: QPNS[0][host] };
+    QueuePair { vlans: Vlans::NONE, ends: [end(0), end(1)] }
+}
+
 fn config(input: &mut Input<'_>, me: u32) -> Config {
     let budget = |input: &mut Input<'_>| match input.below(6) {
         0 => u64::from(input.byte()) / 16,
@@ -92,11 +132,7 @@ fn config(input: &mut Input<'_>, me: u32) -> Config {
     config.tuning.early_per_second = 1_000_000_000;
     config.flow_idle = Span::from_millis(1_000);
     if !input.one_in(4) {
-        let end = |host: usize| End {
-            addr: Addr::from_v4([10, 0, 0, host as u8 + 1]),
-            qpn: QPNS[0][host],
-        };
-        config.queue_pairs = vec![QueuePair { vlans: Vlans::NONE, ends: [end(0), end(1)] }];
+        config.queue_pairs = vec![first_queue_pair()];
     }
     config
 }
@@ -105,6 +141,10 @@ impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let configs = [config(input, 0), config(input, 1)];
         let first = input.choose(&[Psn::new(0), Psn::new(0xff_fff0)]);
+        Self::with(configs, first, input.choose(&[Vlans::NONE, Vlans::new(7, 0)]), input.one_in(8))
+    }
+
+    fn with(configs: [Config; 2], first: Psn, vlans: Vlans, is_v6: bool) -> Self {
         Self {
             switches: [0, 1].map(|me: usize| Twins::new(&configs[me])),
             configs,
@@ -113,9 +153,18 @@ impl World {
             now: START,
             next: [[first; 2]; QPNS.len()],
             sent: BTreeSet::new(),
-            vlans: input.choose(&[Vlans::NONE, Vlans::new(7, 0)]),
-            is_v6: input.one_in(8),
+            vlans,
+            is_v6,
         }
+    }
+
+    /// All that is on the link arrives, and time passes.
+    fn run(&mut self, span: Span) {
+        for me in [1, 0] {
+            self.deliver(me, BURST);
+        }
+        self.pass_time(span);
+        self.timers();
     }
 
     /// Host 0 sends two messages, and every answer comes.
