@@ -167,11 +167,11 @@ impl Packed {
     }
 
     /// Merges `next` into this record if it is the same event of the next PSNs, or of the same PSNs again. Returns whether it did.
-    #[inline]
+    #[inline(always)]
     fn takes(&mut self, next: &Self) -> bool {
-        let is_like = self.what == next.what
-            && self.qpn == next.qpn
+        let is_like = self.qpn == next.qpn
             && self.qpn & HAS_PSN != 0
+            && self.what == next.what
             && self.source == next.source
             && self.destination == next.destination;
         if !is_like {
@@ -248,17 +248,34 @@ impl Recorder {
 
     /// Records an event of the packets that [`about`](Self::about) has set, or of `packets` unknown ones.
     pub fn note(&mut self, stream: Stream, metric: Metric, packets: u64) {
-        let (psn, packets) = match self.subject {
-            Some((psn, packets)) => (Some(psn), packets),
-            None => (None, u32::try_from(packets).unwrap_or(u32::MAX)),
+        let (psn, has_psn, packets) = match self.subject {
+            Some((psn, packets)) => (psn.get(), HAS_PSN, packets),
+            None => (0, 0, u32::try_from(packets).unwrap_or(u32::MAX)),
         };
-        let (first, what) = (self.now, What::Counted(metric));
-        self.add(Record { first, last: first, stream: Some(stream), psn, packets, what });
+        let Stream { source, destination, qpn } = stream;
+        let (first, qpn) = (self.now, qpn.get() | HAS_STREAM | has_psn);
+        let what = Kind::Counted(metric as u16);
+        self.put(Packed {
+            first,
+            source,
+            destination,
+            qpn,
+            psn,
+            packets,
+            lasted: 0,
+            what,
+            number: 0,
+        });
     }
 
     /// Adds a record, or merges it into the newest one.
     pub fn add(&mut self, record: Record) {
-        let record = Packed::new(&record);
+        self.put(Packed::new(&record));
+    }
+
+    // In line, so that a record is written where it stays.
+    #[inline(always)]
+    fn put(&mut self, record: Packed) {
         if self.ring.get_mut(self.newest).is_some_and(|newest| newest.takes(&record)) {
             return;
         }

@@ -166,7 +166,7 @@ impl<T> Window<T> {
 
     /// Takes the oldest slot and moves `start` past it; `None` if the place at `start` is
     /// vacant, or there is none.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
         let slot = match &mut self.slots {
             Slots::Few(ring) => ring.pop_front(),

@@ -136,9 +136,9 @@ impl<F: Frame> Backup<F> {
         cx: &mut Context<'_, A>,
         seq: Seq,
         frame: F,
+        len: usize,
         needs_response: bool,
     ) -> Result<Packet<F>, F> {
-        let len = frame.bytes().len();
         if self.kept.end() != seq || !cx.backup.take(len) {
             return Err(frame);
         }
@@ -392,7 +392,7 @@ pub(crate) fn keeps_none<F: Frame, A: Actions<F>>(cx: &Context<'_, A>) -> bool {
 impl<F: Frame> Flow<F> {
     /// Transmits packet `expected - 1`, and keeps a handle of it in the backup pool unless the flow
     /// [keeps none](keeps_none).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -404,7 +404,18 @@ impl<F: Frame> Flow<F> {
             return cx.out.deliver(packet);
         }
         let needs_response = info.needs_response && cx.out.src_qpn().is_some();
-        let packet = self.backup.keep(cx, seq, packet, PacketInfo { needs_response, ..info });
+        let info = PacketInfo { needs_response, ..info };
+        let other = match packet {
+            Packet::Owned(frame) if info.count == 1 => {
+                let len = info.len as usize;
+                match self.backup.keep_next(cx, seq, frame, len, needs_response) {
+                    Ok(packet) => return cx.out.deliver(packet),
+                    Err(frame) => Packet::Owned(frame),
+                }
+            }
+            packet => packet,
+        };
+        let packet = self.backup.keep(cx, seq, other, info);
         cx.out.deliver(packet);
     }
 

@@ -27,6 +27,7 @@ impl<F: Frame> Flow<F> {
     pub const PASSED_OVER: usize = 32;
 
     /// Whether the next packet will be such a one, as far as it depends on the flow.
+    #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.sequence.is_empty()
             && self.incarnation.is_some()
@@ -73,7 +74,8 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         } else {
             let needs_response = look.ack_req && cx.out.src_qpn().is_some();
-            self.backup.keep_next(cx, seq, frame, needs_response)?
+            let len = frame.bytes().len();
+            self.backup.keep_next(cx, seq, frame, len, needs_response)?
         };
         self.learn_pmtu(look);
         self.sequence.step();
@@ -112,25 +114,26 @@ impl<F: Frame> Flow<F> {
         let is_fast = look.psn == seq.psn()
             && cx.config.fast_path
             && !self.sequence.is_empty()
-            && self.incarnation.is_some()
             && self.nak.is_none()
             && self.share.is_none()
             && self.seen == cx.lan.generation()
             // No packet is delivered as a probe.
             && self.acked.is_some()
             && self.keeps_order(cx.config)
-            && seq.since(self.sequence.expected()) <= cx.config.window_max
+            && seq.since(self.sequence.next()) <= cx.config.window_max
             && (!reports || self.is_told_by_ack(seq))
             && cx.pool.take(len);
         if !is_fast {
             return Err(frame);
         }
+        debug_assert!(self.incarnation.is_some(), "a passive flow holds nothing");
         let awaited = self.backup.awaits_response();
         (self.heard, self.raised) = (cx.now, cx.now);
         self.learn_pmtu(look);
-        cx.out.about(look.psn, 1, |out| out.count(Metric::DepotHeld, 1));
         let info = PacketInfo { len: len as u32, count: 1, needs_response: look.ack_req };
+        // Before the record, whose cache line is nowhere near: where the slot is copied, the processor waits for all stores before.
         self.sequence.push(Held { packet: Packet::Owned(frame), info, at: cx.now });
+        cx.out.about(look.psn, 1, |out| out.count(Metric::DepotHeld, 1));
         let is_in_order = self.sequence.gaps().is_empty();
         let next_due = self.deliver_due(cx);
         if is_in_order {
@@ -214,11 +217,12 @@ impl<F: Frame> Flow<F> {
     /// Prefetches all that timers need.
     #[inline]
     pub fn prefetch_all(&self) {
-        let Self { sequence, nak, probed, .. } = self;
+        let Self { sequence, pacing, raised, echo, .. } = self;
         self.prefetch();
         prefetch(sequence.gaps());
-        prefetch(nak);
-        prefetch(probed);
+        prefetch(pacing);
+        prefetch(raised);
+        prefetch(echo);
     }
 }
 
@@ -229,6 +233,8 @@ const _: () = assert!(
         && offset_of!(Checked, sequence) + size_of::<Sequence<HeapFrame>>()
             == Checked::PASSED_OVER + 64
         && offset_of!(Checked, responses) + size_of::<Seq>() == Checked::CALM
-        && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::FAST_PATH,
-    "what lies between is not touched"
+        && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::FAST_PATH
+        && offset_of!(Checked, raised) == Checked::PASSED_OVER + 5 * 64
+        && offset_of!(Checked, incarnation) <= Checked::PASSED_OVER + 6 * 64,
+    "what lies between is not touched, and a held packet's fields lie in two lines"
 );

@@ -75,39 +75,40 @@ pub struct Flow<F: Frame> {
     pub(crate) responses: Responses<F::Shared>,
     /// `acked` when the newest STATUS went.
     pub(crate) told: Option<Seq>,
-    // Timers, and all else:
+    // A packet that is held, or that is due:
     /// The [`deadline`](Self::deadline) when it was last found out, without that of pacing. While packets are held, what takes a fast
     /// path moves it back, if at all.
     pub(crate) unpaced_due: Time,
+    pub(crate) pacing: Pacing,
+    /// When a packet last came that was beyond all others, out of order. Of a passive flow:
+    /// until when `announced` counts.
+    pub(crate) raised: Time,
+    /// Its part of its host's window, if that has one.
+    pub(crate) share: Option<Box<LanShare>>,
+    /// The learned reordering of its path; `None` until a packet was late.
+    pub(crate) reordering: Option<Box<Reordering>>,
+    /// The newest NAK of the destination.
+    pub(crate) nak: Option<KeptNak<F::Shared>>,
+    // All else:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
     /// and nothing is held (R-SYNC-2).
     pub(crate) incarnation: Option<Incarnation>,
-    /// The newest NAK of the destination.
-    pub(crate) nak: Option<KeptNak<F::Shared>>,
     /// When the newest SYNC was sent, by the Sentry's clock.
     pub(crate) echo: Time,
     /// Newest Depot-NACK that listed every gap.
     pub(crate) last_nack: Time,
     /// From a gap's first Depot-NACK to its end.
     pub(crate) fill: Rtt,
-    pub(crate) pacing: Pacing,
-    /// Its part of its host's window, if that has one.
-    pub(crate) share: Option<Box<LanShare>>,
     /// One past the highest packet that passed while nothing was held.
     pub(crate) passed: Seq,
     /// One past the highest packet that the Sentry has announced. Of a passive flow: what the
     /// destination acknowledges before the flow is protected again (see
     /// [`is_recovering`](Self::is_recovering)).
     pub(crate) announced: Seq,
-    /// When a packet last came that was beyond all others, out of order. Of a passive flow:
-    /// until when `announced` counts.
-    pub(crate) raised: Time,
     /// The gap that the newest probe went past.
     pub(crate) probed: Seq,
     /// When that probe went; [`Time::ZERO`] if there was none, or its NAK has come.
     pub(crate) probed_at: Time,
-    /// The learned reordering of its path; `None` until a packet was late.
-    pub(crate) reordering: Option<Box<Reordering>>,
     /// Packets that were missing, for an operator.
     pub(crate) lost: u32,
 }

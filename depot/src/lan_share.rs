@@ -112,17 +112,28 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Delivers packet `expected - 1`, within the window if there is one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        seq: Seq,
+        packet: Packet<F>,
+        info: PacketInfo,
+    ) {
+        match &self.share {
+            None => self.transmit(cx, seq, packet, info),
+            Some(_) => self.deliver_within_window(cx, seq, packet, info),
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_within_window<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         seq: Seq,
         mut packet: Packet<F>,
         mut info: PacketInfo,
     ) {
-        if self.share.is_none() {
-            return self.transmit(cx, seq, packet, info);
-        }
         // A packet behind pending resends counts once it is resent after them.
         let counts = self.resends().is_none();
         info.needs_response = info.needs_response || self.set_ack_req(cx, &mut packet);

@@ -201,6 +201,7 @@ impl<F: Frame> Flow<F> {
 
     /// The packet that an absorbed NAK asks for arrived from the source. The destination gets
     /// time to acknowledge it.
+    #[inline]
     pub(crate) fn nak_is_answered(&mut self, now: Time, seq: Seq) {
         if let Some(nak) = self.nak.as_mut().filter(|nak| nak.seq == seq) {
             nak.at = now;

@@ -135,6 +135,7 @@ impl<F: Frame> Flow<F> {
 
     /// Delivers the next held packet in order, whether it is due and has room or not. False if
     /// there is none.
+    #[inline(never)]
     pub(crate) fn deliver_next<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         let Some(at) = self.sequence.front() else { return false };
         let (_, lag) = self.pacing.due(at, self.rtt);
@@ -143,6 +144,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Delivers the next packet, which is held, came at `at`, and was to be late by `lag`.
+    #[inline(always)]
     fn drain<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, at: Time, lag: Span) {
         let Some(held) = self.sequence.drain() else { return };
         self.pacing.delivered(at, lag, cx.now, self.rtt);

@@ -212,12 +212,13 @@ impl<F: Frame> Sequence<F> {
     }
 
     /// When the packet came that is `next`, if it is held.
+    #[inline]
     pub fn front(&self) -> Option<Time> {
         self.slots.front().map(|held| held.at)
     }
 
     /// Takes the packet that is `next`, if it is held.
-    #[inline]
+    #[inline(always)]
     pub fn drain(&mut self) -> Option<Held<F>> {
         let held = self.slots.pop()?;
         if held.info.count > 1 {

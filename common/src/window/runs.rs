@@ -170,7 +170,7 @@ impl<T> Runs<T> {
     }
 
     /// Takes the slot at `start`, where the window begins.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, start: Seq) -> Option<T> {
         let run = self.list.front_mut().filter(|run| run.first == start)?;
         let slot = run.slots.pop_front();

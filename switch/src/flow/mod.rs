@@ -45,8 +45,12 @@ impl<F: Frame> Flows<F> {
     /// Takes at most `room` timers that fire by `now`, and returns the flows that are due, with
     /// the number of timers taken. As in a burst, cache misses overlap.
     pub fn due(&mut self, now: Time, room: usize) -> (ArrayVec<FlowId, TIMERS>, usize) {
-        let fired: ArrayVec<_, TIMERS> =
-            core::iter::from_fn(|| self.timers.pop(now)).take(room).collect();
+        let mut fired = ArrayVec::<_, TIMERS>::new();
+        while fired.len() < room
+            && let Some(timer) = self.timers.pop(now)
+        {
+            fired.push(timer);
+        }
         fired.iter().for_each(|(_, id, _)| self.table.prefetch_timer(*id));
         let is_due = |(at, id, generation)| self.is_due(at, id, generation, now).then_some(id);
         let due: ArrayVec<_, TIMERS> = fired.iter().copied().filter_map(is_due).collect();

@@ -156,6 +156,8 @@ impl Timers {
     }
 
     /// Takes one that is due.
+    // In line: three numbers that are returned in memory are waited for until they are stored.
+    #[inline(always)]
     pub fn pop(&mut self, now: Time) -> Option<(Time, FlowId, u32)> {
         let now = now.as_nanos();
         loop {
@@ -176,6 +178,7 @@ impl Timers {
 
     /// Takes one that is due from a slot of level 0. If none is, the slot's `earliest` is
     /// known anew.
+    #[inline]
     fn take(&mut self, slot: usize, now: u64) -> Option<Timer> {
         let head = &mut self.levels[0].slots[slot];
         let (mut before, mut place, mut earliest) = (NONE, head.first, u64::MAX);
