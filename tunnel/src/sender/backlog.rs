@@ -7,7 +7,8 @@
 
 use common::time::{Span, Time};
 
-/// PROBEs whose echoes may be awaited: four in a round trip, and those behind a queue of some round trips.
+/// PROBEs whose echoes may be awaited: four in a round trip, and those behind a queue of some round trips. Without room for more it
+/// is the oldest ones that count: those of a long lane beside a short one, or behind a long queue.
 const AWAITED: usize = 32;
 /// Part of an error that an echo corrects: a single PROBE may have waited somewhere else.
 const PART: i64 = 2;
@@ -22,6 +23,8 @@ pub(super) struct Backlog {
     /// When a PROBE was sent, and the queue predicted for it.
     probes: [(Time, i64); AWAITED],
     newest: usize,
+    /// The newest of these whose echo came.
+    answered: Time,
 }
 
 impl Backlog {
@@ -39,14 +42,20 @@ impl Backlog {
     pub fn on_probe(&mut self, now: Time, sent: u32, per_frame: Span) {
         self.queue = self.wait(now, sent, per_frame).as_nanos().cast_signed();
         (self.at, self.sent) = (now, sent);
-        self.newest = (self.newest + 1) % AWAITED;
-        self.probes[self.newest] = (now, self.queue);
+        let next = (self.newest + 1) % AWAITED;
+        if self.probes[next].0 <= self.answered {
+            (self.newest, self.probes[next]) = (next, (now, self.queue));
+        }
     }
 
     /// The echo of a PROBE: the last one that was sent until `sent_at` met a queue of `found` ns.
     pub fn on_echo(&mut self, sent_at: Time, found: i64) {
         let known = self.probes.iter().filter(|(at, _)| *at > Time::ZERO && *at <= sent_at);
         let Some(&(probed_at, predicted)) = known.max_by_key(|(at, _)| *at) else { return };
+        if probed_at == self.answered {
+            return;
+        }
+        self.answered = probed_at;
         let error = found.saturating_sub(predicted) / PART;
         self.queue = self.queue.saturating_add(error).max(0);
         // Later PROBEs have the same error: it is corrected once.
@@ -84,17 +93,34 @@ mod tests {
     fn an_echo_corrects_what_was_predicted_for_its_probe() {
         let mut backlog = Backlog::default();
         backlog.on_probe(at(0), 0, PER_FRAME);
+        backlog.on_probe(at(1), 20, PER_FRAME);
         // 100 frames in 5 ms: 5 ms of them are left.
         backlog.on_probe(at(5), 100, PER_FRAME);
         let queue = |backlog: &Backlog| backlog.wait(at(5), 100, PER_FRAME).as_micros();
         backlog.on_echo(at(0), 0);
         assert_eq!(queue(&backlog), 5_000, "as it was predicted");
         // Another's frames: 4 ms more than predicted.
-        backlog.on_echo(at(0), 4_000_000);
+        backlog.on_echo(at(1), 5_000_000);
         assert_eq!(queue(&backlog), 7_000, "half of the error");
         backlog.on_echo(at(5), 9_000_000);
         assert_eq!(queue(&backlog), 8_000, "the second PROBE's prediction was corrected too");
         backlog.on_echo(Time::from_nanos(1), 90_000_000);
         assert_eq!(queue(&backlog), 8_000, "of no PROBE that is remembered");
+    }
+
+    /// R-TUN-35: behind a long queue more PROBEs are under way than are remembered.
+    #[test]
+    fn an_echo_that_comes_late_corrects_all_the_same() {
+        let mut backlog = Backlog::default();
+        (1..=100).for_each(|ms| backlog.on_probe(at(ms), 0, PER_FRAME));
+        // Another's frames: 8 ms more than predicted.
+        backlog.on_echo(at(1), 8_000_000);
+        assert_eq!(backlog.wait(at(100), 0, PER_FRAME), MS * 4);
+        (33..=100).for_each(|ms| backlog.on_echo(at(ms), 900_000_000));
+        let queue = backlog.wait(at(100), 0, PER_FRAME);
+        assert!(queue < MS * 460, "one that is not remembered corrects nothing: {queue:?}");
+        backlog.on_probe(at(101), 0, PER_FRAME);
+        backlog.on_echo(at(101), 0);
+        assert!(backlog.wait(at(101), 0, PER_FRAME) < queue * 2 / 3, "there is room again");
     }
 }

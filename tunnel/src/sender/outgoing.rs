@@ -253,9 +253,11 @@ impl<K> Outgoing<K> {
         self.reported_at = now;
         self.silence.heard(now);
         // A number is judged by the first REPORT that speaks of it. R-TUN-8
-        let from = listed.from.unwrap_or(self.base);
+        let from = listed.from.unwrap_or(self.covered);
         let start = if from <= self.covered { self.covered } else { from }.max(self.base);
-        let (mut number, mut is_news, mut freed) = (start, false, 0);
+        // What arrived may have been sent on other lanes meanwhile: the lane carries something all the same.
+        let goes_on = from <= self.covered && self.covered < listed.next;
+        let (mut number, mut is_news, mut freed) = (start, goes_on, 0);
         let end = listed.next.max(start);
         for gap in listed.gaps(start).chain(core::iter::once((end, end))) {
             number = number.max(self.base.min(end));

@@ -123,6 +123,56 @@ fn noise_alone_makes_few_lanes_suspect() {
     }
 }
 
+/// R-TUN-12, R-TUN-35: a path dies while bursts of others' frames have good lanes left for a moment, again and again. A second later
+/// and on, their frames that move have filled the queues of the other paths no further than those bursts do.
+#[test]
+fn lanes_that_are_left_for_a_moment_fill_no_queues_without_end() {
+    for seed in SEEDS {
+        let base = paths(seed, 4, BURSTS);
+        let (frames, dead) = (2 * base.frames, Some((1, 1_000_000, 12_000_000)));
+        let mut world = World::new(Scenario { dead, frames, queues_from: 2_000_000, ..base });
+        assert_lossless(&mut world);
+        println!("{seed}: {:?}", world.longest_queue);
+        assert!(world.longest_queue < Span::from_millis(130), "{seed}: {:?}", world.longest_queue);
+    }
+}
+
+/// R-TUN-12: frames that were moved stay in the queue of their lane. As long as REPORTs tell of more and more of them, it carries
+/// something, though they settle nothing.
+#[test]
+fn a_lane_that_still_carries_what_was_moved_is_not_left_again() {
+    let config = SenderConfig {
+        lanes: 2,
+        rtt: Span::from_millis(10),
+        cache_max: 9_999,
+        ports: 2,
+        spray: Policy::default(),
+        resend_copies: 1,
+    };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    (0..1_000).for_each(|n| {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    });
+    sender.on_timer(ms(500), &mut out);
+    sender.on_timer(ms(501), &mut out);
+    assert_ne!(sender.health(lane(0)), Some(Health::Good));
+    assert_eq!(sender.counts().moved, 1_000);
+    // Its queue goes on at last: a frame in each ms.
+    for n in 1..=3 {
+        sender.on_report(ms(510 + n), &report(FIRST + n as u32, &[]), &mut out);
+    }
+    assert_eq!(sender.health(lane(0)), Some(Health::Good));
+    sender.on_frame(&config, ms(514), lane(0), Order::Free.into(), 1_000, &mut out);
+    for n in 4..900 {
+        sender.on_report(ms(511 + n), &report(FIRST + n as u32, &[]), &mut out);
+        sender.on_timer(ms(511 + n), &mut out);
+        assert_eq!(sender.health(lane(0)), Some(Health::Good), "at {n} ms");
+    }
+    // It stops.
+    (1_411..2_000).for_each(|n| sender.on_timer(ms(n), &mut out));
+    assert_ne!(sender.health(lane(0)), Some(Health::Good));
+}
+
 /// R-TUN-12: while no lane is good, a frame takes one that may be dead. It moves as soon as another one is good again.
 #[test]
 fn a_frame_that_was_sent_on_a_suspect_lane_moves_to_one_that_is_good_again() {

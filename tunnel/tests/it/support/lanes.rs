@@ -75,6 +75,8 @@ pub struct Scenario {
     /// Timers and pools that both ends change to when so many frames are left to be sent.
     pub tunings: Vec<(u64, Tuning)>,
     pub noise: Noise,
+    /// Microseconds from which on queues count.
+    pub queues_from: u64,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -237,7 +239,9 @@ impl World {
             let newest = &mut self.newest[usize::from(there)][lane];
             let mut left = now;
             if let Message::Frame(..) = message {
-                self.longest_queue = self.longest_queue.max(self.free_at[lane].since(now));
+                if after >= self.scenario.queues_from {
+                    self.longest_queue = self.longest_queue.max(self.free_at[lane].since(now));
+                }
                 left = self.free_at[lane].max(now) + Span::from_nanos(self.scenario.slot);
                 self.free_at[lane] = left;
             }
@@ -432,5 +436,6 @@ pub fn scenario(seed: u64) -> Scenario {
         settings: Vec::new(),
         tunings: Vec::new(),
         noise: Noise::default(),
+        queues_from: 0,
     }
 }
