@@ -28,8 +28,8 @@ struct Arrived {
 
 /// Boxes whose messages are remembered.
 const PEERS_MAX: usize = 8;
-/// An answer to a HELLO comes no sooner after the one before than this part of the interval.
-const ANSWERS_PER_INTERVAL: u64 = 16;
+/// A HELLO comes no sooner after the one before than this part of the interval: an answer, or one more while the session is not up.
+const SOONEST: u64 = 16;
 
 /// Settings of a box.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub struct SessionConfig {
     pub frame_max: u16,
     /// Bytes in front of a control message in its frame.
     pub overhead: u16,
-    /// Time between two HELLOs.
+    /// Time between two HELLOs while the session is up.
     pub hello_interval: Span,
     /// Silence of the peer after which the session is over.
     pub peer_timeout: Span,
@@ -148,6 +148,8 @@ pub struct EndPoint {
     paths: ArrayVec<Path, { Port::COUNT_MAX as usize }>,
     hello_at: Time,
     hellos: u64,
+    /// The wait from a HELLO to the next while the session is not up and none is owed. It begins anew when a box is heard, or the session ends.
+    search_wait: Span,
     /// The peer waits for a short HELLO.
     owes_short: bool,
     /// The peer waits for a HELLO as long as the longest frame.
@@ -169,6 +171,7 @@ impl EndPoint {
             paths: Port::all(config.ports).map(|_| Path::default()).collect(),
             hello_at: Time::ZERO,
             hellos: 0,
+            search_wait: Span::ZERO,
             owes_short: false,
             owes_padded: false,
             last_refusal: None,
@@ -212,11 +215,15 @@ impl EndPoint {
         self.last_refusal
     }
 
-    /// When a HELLO is due.
+    /// When a HELLO is due. R-TUN-61
     pub fn hello_due(&self, config: &SessionConfig) -> Time {
-        let wait = config.hello_interval;
-        let is_owed = self.owes_short || self.owes_padded;
-        let wait = if is_owed { wait / ANSWERS_PER_INTERVAL } else { wait };
+        let wait = if self.owes_short || self.owes_padded {
+            config.hello_interval / SOONEST
+        } else if self.up().is_some() {
+            config.hello_interval
+        } else {
+            self.search_wait
+        };
         if self.hellos == 0 { Time::ZERO } else { self.hello_at + wait }
     }
 
@@ -248,6 +255,8 @@ impl EndPoint {
         };
         self.hellos += 1;
         self.hello_at = now;
+        let soonest = config.hello_interval / SOONEST;
+        self.search_wait = (self.search_wait * 2).clamp(soonest, config.hello_interval);
         let room = self.frame_max(config).saturating_sub(config.overhead);
         let padding = if is_padded { room.saturating_sub(HELLO_LEN as u16) } else { 0 };
         Port::all(config.ports).map(move |port| {
@@ -389,10 +398,9 @@ impl EndPoint {
         let is_newest = known.is_none_or(|known| header.seq > known.hello_seq);
         if names_us && (is_newest || header.seq > path.hello_seq) {
             (path.hello_seq, path.reached) = (header.seq, hello.heard);
-            if len > path.heard {
-                path.heard = len;
-                self.owes_short = true;
-            }
+            // One that has heard none which names it is not up.
+            self.owes_short |= len > path.heard || hello.heard == 0;
+            path.heard = path.heard.max(len);
         }
         if !is_newest {
             return None;
@@ -411,8 +419,7 @@ impl EndPoint {
         if (was_up || self.is_used) && !is_same {
             // The numbers of the peer's frames begin anew.
             self.offer(config);
-            self.state = State::Heard(peer);
-            (self.owes_short, self.owes_padded) = (true, true);
+            self.hear(peer);
             return Some(Change::Ended(End::PeerRestarted));
         }
         if names_us {
@@ -426,9 +433,15 @@ impl EndPoint {
         if was_up {
             return None;
         }
+        self.hear(peer);
+        None
+    }
+
+    /// Answers a HELLO of a box that does not know the offered session.
+    fn hear(&mut self, peer: Peer) {
         self.state = State::Heard(peer);
         (self.owes_short, self.owes_padded) = (true, true);
-        None
+        self.search_wait = Span::ZERO;
     }
 
     /// Leaves the session, and offers another. False if there is none.
@@ -437,7 +450,7 @@ impl EndPoint {
             return false;
         }
         self.state = State::Searching;
-        self.owes_short = true;
+        (self.owes_short, self.search_wait) = (true, Span::ZERO);
         self.offer(config);
         true
     }

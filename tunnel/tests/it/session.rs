@@ -158,6 +158,36 @@ fn two_boxes_agree_within_a_few_hellos() {
     assert_ne!(sides[0].end.own(), sides[1].end.own());
 }
 
+/// R-TUN-61: whichever HELLOs of the first ones are lost, three of them at most, of two boxes that start or of one that starts again.
+#[test]
+fn lost_hellos_cost_a_part_of_the_interval() {
+    use std::cell::Cell;
+
+    for restarts in [false, true] {
+        for lost in (0..1_u32 << 8).filter(|lost| lost.count_ones() <= 3) {
+            let mut sides = if restarts { up() } else { pair() };
+            if restarts {
+                sides[0] = Side::new(1, 101);
+            }
+            let count = Cell::new(0);
+            talk(&mut sides, 1_000, 600, |_, _| {
+                let number = count.replace(count.get() + 1);
+                number >= 8 || lost & 1 << number == 0
+            });
+            assert!(sides.iter().all(Side::is_up), "restarts: {restarts}, lost: {lost:#010b}");
+            assert!(count.get() <= 20, "{} HELLOs", count.get());
+        }
+    }
+}
+
+/// R-TUN-61: a box that hears nobody falls back to a HELLO in each interval.
+#[test]
+fn a_box_that_hears_nobody_says_so_ever_less_often() {
+    let mut side = Side::new(1, 100);
+    let hellos = (0..10_000).filter(|ms| side.hello(at(*ms)).is_some());
+    assert_eq!(hellos.collect::<Vec<_>>()[..6], [0, 63, 188, 438, 938, 1_938]);
+}
+
 /// R-TUN-17
 #[test]
 fn padded_hellos_measure_the_path() {
