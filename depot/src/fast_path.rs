@@ -234,6 +234,7 @@ const _: () = assert!(
             == Checked::PASSED_OVER + 64
         && offset_of!(Checked, responses) + size_of::<Seq>() == Checked::CALM
         && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::FAST_PATH
+        && offset_of!(Checked, unpaced_due) >= Checked::PASSED_OVER + 4 * 64
         && offset_of!(Checked, raised) == Checked::PASSED_OVER + 5 * 64
         && offset_of!(Checked, incarnation) <= Checked::PASSED_OVER + 6 * 64,
     "what lies between is not touched, and a held packet's fields lie in two lines"

@@ -28,7 +28,7 @@ struct Arrived {
 
 /// Boxes whose messages are remembered.
 const PEERS_MAX: usize = 8;
-/// A HELLO comes no sooner after the one before than this part of the interval: an answer, or one more while the session is not up.
+/// A HELLO comes no sooner after the one before than this part of the interval: an answer, or one more while a session begins.
 const SOONEST: u64 = 16;
 
 /// Settings of a box.
@@ -52,7 +52,7 @@ pub struct SessionConfig {
     pub frame_max: u16,
     /// Bytes in front of a control message in its frame.
     pub overhead: u16,
-    /// Time between two HELLOs while the session is up.
+    /// Time between two HELLOs once the session is up at both ends.
     pub hello_interval: Span,
     /// Silence of the peer after which the session is over.
     pub peer_timeout: Span,
@@ -148,7 +148,8 @@ pub struct EndPoint {
     paths: ArrayVec<Path, { Port::COUNT_MAX as usize }>,
     hello_at: Time,
     hellos: u64,
-    /// The wait from a HELLO to the next while the session is not up and none is owed. It begins anew when a box is heard, or the session ends.
+    /// The wait from a HELLO to the next while none is owed and the session is not known to be up at both ends. It begins anew with each
+    /// step towards that, and when the session ends.
     search_wait: Span,
     /// The peer waits for a short HELLO.
     owes_short: bool,
@@ -219,7 +220,7 @@ impl EndPoint {
     pub fn hello_due(&self, config: &SessionConfig) -> Time {
         let wait = if self.owes_short || self.owes_padded {
             config.hello_interval / SOONEST
-        } else if self.up().is_some() {
+        } else if self.is_known() {
             config.hello_interval
         } else {
             self.search_wait
@@ -235,6 +236,11 @@ impl EndPoint {
     /// Bytes of the longest of our HELLOs that has reached the peer through a port in this session; 0: none has.
     pub fn reached(&self, port: Port) -> u16 {
         self.paths.get(port.index()).filter(|_| self.up().is_some()).map_or(0, |path| path.reached)
+    }
+
+    /// Whether the session is up, and the peer has said that one of our HELLOs arrived that names its session: then it is up there too.
+    fn is_known(&self) -> bool {
+        self.up().is_some() && self.paths.iter().any(|path| path.reached > 0)
     }
 
     /// The HELLOs that are due, one for each port. Every other one that is no answer is as long as the longest
@@ -398,9 +404,10 @@ impl EndPoint {
         let is_newest = known.is_none_or(|known| header.seq > known.hello_seq);
         if names_us && (is_newest || header.seq > path.hello_seq) {
             (path.hello_seq, path.reached) = (header.seq, hello.heard);
-            // One that has heard none which names it is not up.
-            self.owes_short |= len > path.heard || hello.heard == 0;
-            path.heard = path.heard.max(len);
+            if len > path.heard {
+                path.heard = len;
+                self.owes_short = true;
+            }
         }
         if !is_newest {
             return None;
@@ -425,9 +432,12 @@ impl EndPoint {
         if names_us {
             (self.state, self.heard_at) = (State::Up(peer), now);
             // The peer may not know yet that it is known.
-            self.owes_short |= !was_up;
-            self.owes_padded |= !was_up;
-            return (!was_up).then_some(Change::Began);
+            if was_up {
+                return None;
+            }
+            (self.owes_short, self.owes_padded) = (true, true);
+            self.search_wait = Span::ZERO;
+            return Some(Change::Began);
         }
         // An old HELLO of a peer that has named us since is overtaken; one that comes now has lost us.
         if was_up {

@@ -13,7 +13,7 @@ use crate::number::{Lane, Number};
 /// REPORTs that one list of gaps may take.
 const MAX_REPORTS: usize = 16;
 /// Intervals between REPORTs that a missing number is waited for at most. The sender suspects a lane on which none
-/// settles anything for a round trip and three intervals.
+/// is news for a round trip and three intervals (R-TUN-12).
 const WAIT_MAX: u64 = 3;
 /// Ranges of numbers that were given up, or repaired, and may still arrive.
 const MAX_REMEMBERED: usize = 64;

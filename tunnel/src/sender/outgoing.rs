@@ -255,7 +255,7 @@ impl<K> Outgoing<K> {
         // A number is judged by the first REPORT that speaks of it. R-TUN-8
         let from = listed.from.unwrap_or(self.covered);
         let start = if from <= self.covered { self.covered } else { from }.max(self.base);
-        // What arrived may have been sent on other lanes meanwhile: the lane carries something all the same.
+        // What arrived may have moved to other lanes meanwhile: this one carries something all the same. R-TUN-12
         let goes_on = from <= self.covered && self.covered < listed.next;
         let (mut number, mut is_news, mut freed) = (start, goes_on, 0);
         let end = listed.next.max(start);

@@ -51,7 +51,7 @@ pub(super) struct Silence {
     count: usize,
     /// From when on the next transmission is remembered.
     mark_at: Time,
-    /// When a REPORT settled something, or the first frame was sent that waits for one.
+    /// When a REPORT was news, or the first frame was sent that waits for one.
     news_at: Time,
     heard_at: Time,
     look_at: Time,
@@ -149,7 +149,7 @@ impl Silence {
         (self.news_at, self.look_at, self.since) = (now, now + quiet(rtt), None);
     }
 
-    /// A REPORT settled something, at this pulse.
+    /// A REPORT was news, at this pulse.
     pub fn news(&mut self, now: Time, pulse: Span, wait: Span, rtt: Span) {
         self.learn(now, pulse, wait, rtt);
         self.begin(now, rtt);

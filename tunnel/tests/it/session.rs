@@ -180,6 +180,42 @@ fn lost_hellos_cost_a_part_of_the_interval() {
     }
 }
 
+/// R-TUN-61, R-TUN-17: of two ports, one has carried nothing there ever since the session began, and the first padded HELLO was lost on the
+/// other: HELLOs do not answer each other for ever, and the sound path is measured.
+#[test]
+fn a_port_that_is_dead_one_way_makes_no_hellos() {
+    let config = |side: Side| SessionConfig { ports: 2, ..side.config };
+    let configs = pair().map(config);
+    let keys = Keys::from_secret(b"of both");
+    let mut ends = [EndPoint::new(&configs[0]), EndPoint::new(&configs[1])];
+    let (mut is_lost, mut sent) = (false, 0);
+    let [dead, sound] = [0, 1].map(|n| Port::all(2).nth(n).expect("two ports"));
+    for now in (0..10_000).map(at) {
+        for me in 0..2 {
+            if ends[me].hello_due(&configs[me]) > now {
+                continue;
+            }
+            for (port, header, hello) in ends[me].hellos(&configs[me], now).collect::<Vec<_>>() {
+                sent += u32::from(now >= at(5_000));
+                let mut bytes = vec![0; message::wire_len(&hello)];
+                message::write(&header, &hello, &keys, &mut bytes);
+                let is_padded = bytes.len() > message::HELLO_LEN;
+                let is_first = me == 0 && port == sound && is_padded && !is_lost;
+                is_lost |= is_first;
+                if is_first || me == 0 && port == dead {
+                    continue;
+                }
+                ends[1 - me]
+                    .on_message(&configs[1 - me], now, port, &bytes, &keys)
+                    .expect("a good HELLO");
+            }
+        }
+    }
+    assert!(is_lost);
+    assert!(ends.iter().all(|end| end.reached(sound) == 1_532), "both ways");
+    assert!(sent <= 2 * 2 * 6, "{sent} HELLOs in five intervals");
+}
+
 /// R-TUN-61: a box that hears nobody falls back to a HELLO in each interval.
 #[test]
 fn a_box_that_hears_nobody_says_so_ever_less_often() {
