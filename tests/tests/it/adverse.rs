@@ -22,7 +22,7 @@ const SEEDS: u64 = 700;
 
 /// Queue pairs of 10,000 that may die though they live without gateways: 10, as the losses
 /// that come later differ, so some die by chance as others are saved by it. `cached` is
-/// above that in these seeds; of 3,000 it is 8. Many are queue pairs of rxe's that an old
+/// above that in these seeds; of 3,000 it is 9.6. Many are queue pairs of rxe's that an old
 /// ACK among READ data ends, where the network reorders.
 const LOST: [(Recovery, u64); 4] =
     [(Recovery::Lr2, 10), (Recovery::Cached, 15), (Recovery::Auto, 10), (Recovery::Off, 0)];
