@@ -131,7 +131,7 @@ impl<F: Frame> Flow<F> {
         (self.heard, self.raised) = (cx.now, cx.now);
         self.learn_pmtu(look);
         let info = PacketInfo { len: len as u32, count: 1, needs_response: look.ack_req };
-        // Before the record, whose cache line is nowhere near: where the slot is copied, the processor waits for all stores before.
+        // The slot is pushed before the event is recorded: the copy of a slot waits for all earlier stores, and the record's line is seldom in the cache.
         self.sequence.push(Held { packet: Packet::Owned(frame), info, at: cx.now });
         cx.out.about(look.psn, 1, |out| out.count(Metric::DepotHeld, 1));
         let is_in_order = self.sequence.gaps().is_empty();

@@ -431,10 +431,10 @@ impl EndPoint {
         }
         if names_us {
             (self.state, self.heard_at) = (State::Up(peer), now);
-            // The peer may not know yet that it is known.
             if was_up {
                 return None;
             }
+            // The peer may not know yet that it is known.
             (self.owes_short, self.owes_padded) = (true, true);
             self.search_wait = Span::ZERO;
             return Some(Change::Began);

@@ -156,7 +156,7 @@ impl Timers {
     }
 
     /// Takes one that is due.
-    // In line: three numbers that are returned in memory are waited for until they are stored.
+    // Inlined, so that the three values are returned in registers and not through memory.
     #[inline(always)]
     pub fn pop(&mut self, now: Time) -> Option<(Time, FlowId, u32)> {
         let now = now.as_nanos();

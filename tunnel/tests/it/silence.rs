@@ -123,8 +123,8 @@ fn noise_alone_makes_few_lanes_suspect() {
     }
 }
 
-/// R-TUN-12, R-TUN-35: a path dies while bursts of others' frames have good lanes left for a moment, again and again. A second later
-/// and on, their frames that move have filled the queues of the other paths no further than those bursts do.
+/// R-TUN-12, R-TUN-35: one of four paths dies, and bursts of other traffic make the sender suspect good lanes again and again. From one
+/// second after the death on, the frames that move to other lanes build up no queue of 130 ms.
 #[test]
 fn lanes_that_are_left_for_a_moment_fill_no_queues_without_end() {
     for seed in SEEDS {
@@ -137,8 +137,8 @@ fn lanes_that_are_left_for_a_moment_fill_no_queues_without_end() {
     }
 }
 
-/// R-TUN-12: frames that were moved stay in the queue of their lane. As long as REPORTs tell of more and more of them, it carries
-/// something, though they settle nothing.
+/// R-TUN-12: frames that moved to another lane are still in the queue of their first one. While REPORTs tell of more and more of them, that
+/// lane is good, though these REPORTs settle nothing.
 #[test]
 fn a_lane_that_still_carries_what_was_moved_is_not_left_again() {
     let config = SenderConfig {
@@ -157,7 +157,7 @@ fn a_lane_that_still_carries_what_was_moved_is_not_left_again() {
     sender.on_timer(ms(501), &mut out);
     assert_ne!(sender.health(lane(0)), Some(Health::Good));
     assert_eq!(sender.counts().moved, 1_000);
-    // Its queue goes on at last: a frame in each ms.
+    // The path delivers again: one frame in each millisecond.
     for n in 1..=3 {
         sender.on_report(ms(510 + n), &report(FIRST + n as u32, &[]), &mut out);
     }

@@ -75,7 +75,7 @@ pub struct Scenario {
     /// Timers and pools that both ends change to when so many frames are left to be sent.
     pub tunings: Vec<(u64, Tuning)>,
     pub noise: Noise,
-    /// Microseconds from which on queues count.
+    /// From when on `longest_queue` is measured, in microseconds.
     pub queues_from: u64,
 }
 
