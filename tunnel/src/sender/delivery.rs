@@ -75,6 +75,9 @@ pub(super) struct Delivery {
     delay: Least<i64>,
     /// When a PROBE met a queue the last time.
     queued_at: Option<Time>,
+    /// Whether the newest PROBE that came back met one, and all of them since the rate was measured.
+    meets_queue: bool,
+    met_queues: bool,
     /// What [`excess`](Self::excess) needs: the time that a frame may take, and the time that needs no explanation.
     per_frame: Span,
     explained: Span,
@@ -109,8 +112,10 @@ impl Delivery {
         self.delay.add(delay);
         let least = self.delay.get().unwrap_or(delay);
         let rtt = self.rtt.get().unwrap_or_default();
-        if delay.saturating_sub(least).unsigned_abs() > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos()
-        {
+        let queue = delay.saturating_sub(least).unsigned_abs();
+        self.meets_queue = queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos();
+        self.met_queues &= self.meets_queue;
+        if self.meets_queue {
             self.queued_at = Some(now);
         } else if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
             (self.queued_at, self.early, self.slot) = (None, None, Least::default());
@@ -131,11 +136,14 @@ impl Delivery {
             return;
         }
         self.measured = Some((now, frames));
-        // Without a queue frames arrive as they are sent.
-        if self.queued_at.is_some_and(|at| now < at + rtt) {
+        // Without a queue frames arrive as they are sent: if there was none for a moment, the path could have taken more.
+        if !std::mem::replace(&mut self.met_queues, self.meets_queue) {
+            self.behind = Default::default();
+        }
+        if self.meets_queue {
             self.came_behind(now, time, count, rtt);
         } else {
-            self.behind = Default::default();
+            self.early = None;
             if count >= FRAMES_MIN {
                 self.seen.turn(now, rtt * REMEMBERED);
                 self.seen.add(time / u64::from(count));
@@ -317,6 +325,19 @@ mod tests {
         }
         let slot = delivery.per_queued();
         assert!(Span::from_micros(80) <= slot && slot <= Span::from_micros(105), "{slot:?}");
+    }
+
+    /// R-TUN-35: other lanes are shorter, so that this one gets a frame in each ms, and a box that was not scheduled makes every
+    /// third PROBE late.
+    #[test]
+    fn a_path_that_is_used_less_is_not_taken_for_a_slower_one() {
+        let mut delivery = steady(MS);
+        for ms in 200..4_000 {
+            let late = if ms % 3 == 0 { MS * 2 } else { Span::ZERO };
+            delivery.on_echo(at(ms), &echo(ms, MS * 5 + late));
+            delivery.arrived(at(ms), 20_000 + (ms - 200) as u32, MS);
+        }
+        assert_eq!(delivery.per_queued(), Span::from_micros(10));
     }
 
     #[test]
