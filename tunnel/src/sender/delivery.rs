@@ -76,8 +76,8 @@ pub(super) struct Delivery {
     /// When a PROBE met a queue the last time.
     queued_at: Option<Time>,
     /// Whether the newest PROBE that came back met one, and all of them since the rate was measured.
-    meets_queue: bool,
-    met_queues: bool,
+    newest_met_one: bool,
+    all_met_one: bool,
     /// What [`excess`](Self::excess) needs: the time that a frame may take, and the time that needs no explanation.
     per_frame: Span,
     explained: Span,
@@ -113,12 +113,12 @@ impl Delivery {
         let least = self.delay.get().unwrap_or(delay);
         let rtt = self.rtt.get().unwrap_or_default();
         let queue = delay.saturating_sub(least).unsigned_abs();
-        self.meets_queue = queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos();
-        self.met_queues &= self.meets_queue;
-        if self.meets_queue {
+        self.newest_met_one = queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos();
+        self.all_met_one &= self.newest_met_one;
+        if self.newest_met_one {
             self.queued_at = Some(now);
         } else if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
-            (self.queued_at, self.early, self.slot) = (None, None, Least::default());
+            self.queued_at = None;
             self.reckon();
         }
         self.backlog.on_echo(echo.sent_at, delay.saturating_sub(least));
@@ -137,10 +137,10 @@ impl Delivery {
         }
         self.measured = Some((now, frames));
         // Without a queue frames arrive as they are sent: if there was none for a moment, the path could have taken more.
-        if !std::mem::replace(&mut self.met_queues, self.meets_queue) {
+        if !std::mem::replace(&mut self.all_met_one, self.newest_met_one) {
             self.behind = Default::default();
         }
-        if self.meets_queue {
+        if self.newest_met_one {
             self.came_behind(now, time, count, rtt);
         } else {
             self.early = None;
@@ -172,12 +172,15 @@ impl Delivery {
     /// much where there was no queue.
     fn reckon(&mut self) {
         let seen = self.seen.get().map_or(Span::ZERO, |seen| seen / 3);
-        self.per_frame = self.behind_queue().map_or(seen, |slot| slot * 4 / 5);
+        let slot = self.behind_queue().filter(|_| self.is_queued());
+        self.per_frame = slot.map_or(seen, |slot| slot * 4 / 5);
     }
 
-    /// The time that a frame adds to a queue, without the quarter: echoes correct what is predicted; zero for a path that had none lately, and may be much faster than it was used.
+    /// The time that a frame adds to a queue, without the quarter: echoes correct what is predicted. Zero for a path that never had
+    /// one. One that had none lately is as fast as it was then, or faster if frames have come faster since.
     fn per_queued(&self) -> Span {
-        self.behind_queue().unwrap_or_default()
+        let slot = self.behind_queue().unwrap_or_default();
+        if self.is_queued() { slot } else { self.seen.get().map_or(slot, |seen| seen.min(slot)) }
     }
 
     /// Time from frame to frame behind a queue, if there was one.
@@ -338,6 +341,19 @@ mod tests {
             delivery.arrived(at(ms), 20_000 + (ms - 200) as u32, MS);
         }
         assert_eq!(delivery.per_queued(), Span::from_micros(10));
+    }
+
+    #[test]
+    fn a_path_that_had_no_queue_for_long_is_as_fast_as_it_was_or_faster() {
+        for (frames, per_queued) in [(20, 10_000), (100, 10_000), (200, 5_000)] {
+            let mut delivery = steady(MS);
+            for ms in 200..5_600 {
+                delivery.on_echo(at(ms), &echo(ms, MS * 5));
+                delivery.arrived(at(ms), 20_000 + frames * (ms - 200) as u32, MS);
+            }
+            assert!(!delivery.is_queued());
+            assert_eq!(delivery.per_queued(), Span::from_nanos(per_queued), "{frames} in each ms");
+        }
     }
 
     #[test]
