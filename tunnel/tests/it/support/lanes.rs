@@ -345,8 +345,10 @@ impl World {
                 let pause =
                     if self.dice.roll() < 1e-3 { self.scenario.pause } else { self.scenario.pace };
                 next_frame = now + Span::from_micros(self.dice.below(pause) + 1);
-                if let Some((_, rest)) = self.scenario.rests.filter(|(n, _)| left % n == 0) {
-                    next_frame = next_frame + Span::from_micros(rest);
+                if let Some((_, rest)) =
+                    self.scenario.rests.filter(|(n, _)| left.is_multiple_of(*n))
+                {
+                    next_frame += Span::from_micros(rest);
                 }
             } else if next == sender {
                 self.sender.1.on_timer(now, &mut self.out);
