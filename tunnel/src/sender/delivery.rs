@@ -3,6 +3,9 @@
 //! A port knows its own queue, and not those of the network behind it: a path may be slower than its port. It is, if the
 //! delay of its PROBEs rises; then the frames that arrive say how fast it is. As with BBR, frames in flight beyond
 //! what this rate and the shortest round trip explain wait in the network, and so will the next one.
+//!
+//! Only a lane that is busy all the time shows what its path can carry: that is, while every PROBE meets a queue. A box that was
+//! not scheduled makes single PROBEs late, and the few frames of a lane that carries little say nothing about its path.
 
 use common::time::{Span, Time};
 
@@ -75,9 +78,10 @@ pub(super) struct Delivery {
     delay: Least<i64>,
     /// When a PROBE met a queue the last time.
     queued_at: Option<Time>,
-    /// Whether the newest PROBE that came back met one, and all of them since the rate was measured.
-    newest_met_one: bool,
-    all_met_one: bool,
+    /// Whether the PROBE of the newest echo met a queue.
+    newest_met_queue: bool,
+    /// Whether all did whose echoes came since `measured`.
+    all_met_queue: bool,
     /// What [`excess`](Self::excess) needs: the time that a frame may take, and the time that needs no explanation.
     per_frame: Span,
     explained: Span,
@@ -113,12 +117,12 @@ impl Delivery {
         let least = self.delay.get().unwrap_or(delay);
         let rtt = self.rtt.get().unwrap_or_default();
         let queue = delay.saturating_sub(least).unsigned_abs();
-        self.newest_met_one = queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos();
-        self.all_met_one &= self.newest_met_one;
-        if self.newest_met_one {
+        self.newest_met_queue = queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos();
+        self.all_met_queue &= self.newest_met_queue;
+        if self.newest_met_queue {
             self.queued_at = Some(now);
         } else if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
-            self.queued_at = None;
+            (self.queued_at, self.early, self.slot) = (None, None, Least::default());
             self.reckon();
         }
         self.backlog.on_echo(echo.sent_at, delay.saturating_sub(least));
@@ -136,18 +140,21 @@ impl Delivery {
             return;
         }
         self.measured = Some((now, frames));
-        // Without a queue frames arrive as they are sent: if there was none for a moment, the path could have taken more.
-        if !std::mem::replace(&mut self.all_met_one, self.newest_met_one) {
+        // After a longer time the lane was not used, or its REPORTs were lost: that says nothing about the path.
+        let is_rest = time > rtt * 2;
+        // If there was no queue for a moment, the path could have taken more.
+        if !std::mem::replace(&mut self.all_met_queue, self.newest_met_queue) || is_rest {
             self.behind = Default::default();
         }
-        if self.newest_met_one {
+        if self.newest_met_queue && !is_rest {
             self.came_behind(now, time, count, rtt);
         } else {
+            // A few late PROBEs must not leave a slow rate behind.
             self.early = None;
-            if count >= FRAMES_MIN {
-                self.seen.turn(now, rtt * REMEMBERED);
-                self.seen.add(time / u64::from(count));
-            }
+        }
+        if !self.newest_met_queue && count >= FRAMES_MIN {
+            self.seen.turn(now, rtt * REMEMBERED);
+            self.seen.add(time / u64::from(count));
         }
         self.explained = rtt + interval;
         self.reckon();
@@ -172,15 +179,12 @@ impl Delivery {
     /// much where there was no queue.
     fn reckon(&mut self) {
         let seen = self.seen.get().map_or(Span::ZERO, |seen| seen / 3);
-        let slot = self.behind_queue().filter(|_| self.is_queued());
-        self.per_frame = slot.map_or(seen, |slot| slot * 4 / 5);
+        self.per_frame = self.behind_queue().map_or(seen, |slot| slot * 4 / 5);
     }
 
-    /// The time that a frame adds to a queue, without the quarter: echoes correct what is predicted. Zero for a path that never had
-    /// one. One that had none lately is as fast as it was then, or faster if frames have come faster since.
+    /// The time that a frame adds to a queue, without the quarter: echoes correct what is predicted; zero for a path that had none lately, and may be much faster than it was used.
     fn per_queued(&self) -> Span {
-        let slot = self.behind_queue().unwrap_or_default();
-        if self.is_queued() { slot } else { self.seen.get().map_or(slot, |seen| seen.min(slot)) }
+        self.behind_queue().unwrap_or_default()
     }
 
     /// Time from frame to frame behind a queue, if there was one.
@@ -344,16 +348,24 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_had_no_queue_for_long_is_as_fast_as_it_was_or_faster() {
-        for (frames, per_queued) in [(20, 10_000), (100, 10_000), (200, 5_000)] {
-            let mut delivery = steady(MS);
-            for ms in 200..5_600 {
-                delivery.on_echo(at(ms), &echo(ms, MS * 5));
-                delivery.arrived(at(ms), 20_000 + frames * (ms - 200) as u32, MS);
-            }
-            assert!(!delivery.is_queued());
-            assert_eq!(delivery.per_queued(), Span::from_nanos(per_queued), "{frames} in each ms");
+    fn a_rest_is_not_taken_for_a_slow_path() {
+        let mut delivery = steady(Span::ZERO);
+        // The last PROBE before the rest is late; a second later 32 frames come at once.
+        delivery.on_echo(at(201), &echo(201, MS * 7));
+        delivery.arrived(at(201), 20_000, MS);
+        delivery.arrived(at(1_200), 20_032, MS);
+        assert_eq!(delivery.behind_queue(), None);
+    }
+
+    #[test]
+    fn a_round_trip_counts_only_if_every_probe_met_a_queue() {
+        let mut delivery = steady(Span::ZERO);
+        for ms in (200..=280).step_by(2) {
+            let late = if ms % 10 == 0 { Span::ZERO } else { MS * 2 };
+            delivery.on_echo(at(ms), &echo(ms, MS * 5 + late));
+            delivery.arrived(at(ms), 19_900 + 5 * (ms - 200) as u32, MS);
         }
+        assert_eq!(delivery.slot.get(), None);
     }
 
     #[test]

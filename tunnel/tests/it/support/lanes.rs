@@ -58,8 +58,6 @@ pub struct Scenario {
     pub pace: u64,
     /// Most microseconds of one pause in a thousand.
     pub pause: u64,
-    /// After so many frames nothing is sent for so many microseconds.
-    pub rests: Option<(u64, u64)>,
     /// Share of the frames that are ACKs, of flows that have any.
     pub acks: f64,
     /// How lanes are chosen; `None`: in turn.
@@ -345,11 +343,6 @@ impl World {
                 let pause =
                     if self.dice.roll() < 1e-3 { self.scenario.pause } else { self.scenario.pace };
                 next_frame = now + Span::from_micros(self.dice.below(pause) + 1);
-                if let Some((_, rest)) =
-                    self.scenario.rests.filter(|(n, _)| left.is_multiple_of(*n))
-                {
-                    next_frame += Span::from_micros(rest);
-                }
             } else if next == sender {
                 self.sender.1.on_timer(now, &mut self.out);
             } else {
@@ -434,7 +427,6 @@ pub fn scenario(seed: u64) -> Scenario {
         dead: None,
         pace: 60,
         pause: 200_000,
-        rests: None,
         acks: 0.0,
         spray: None,
         slot: 0,
