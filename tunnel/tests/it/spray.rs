@@ -26,9 +26,10 @@ proptest! {
         });
         let delivered = world.run();
         let is_lossless = assert_all_in_order_unless_skipped(&world, &delivered);
-        // As the next test shows.
-        let may_skip = dead.is_some() && pause > 60;
-        prop_assert!(is_lossless || may_skip, "{:?} {:?}", world.sender.1.counts(), world.scenario);
+        // Where more is lost at once than may be resent (R-TUN-9), as the next test shows.
+        let sent = world.sender.1.counts();
+        let may_skip = dead.is_some() && pause > 60 && sent.lost > 64;
+        prop_assert!(is_lossless || may_skip, "{sent:?} {:?}", world.scenario);
     }
 }
 
