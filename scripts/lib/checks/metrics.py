@@ -15,14 +15,14 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from demo import options
 from demo.topology import Pass, total_bytes
-from lr2run import Processes, RunDir, free_tcp_port, hugepages, wait_until
+from lr2run import Processes, RunDir, TimedOut, free_tcp_port, hugepages, wait_until
 from lr2run.gateway import toml
 from lr2run.metrics import scrape
 
@@ -32,7 +32,12 @@ _CONFIGS = ROOT / "configs"
 _RULES = _CONFIGS / "alerts.yml"
 _RULE_TESTS = _CONFIGS / "alerts-test.yml"
 _DASHBOARD = _CONFIGS / "grafana-dashboard.json"
-_LINK = ("--rate", "100Mbps", "--rtt", "10ms", "--seconds", "6", "--mode")
+# Prometheus may scrape a new target ten seconds late: its discovery and its scraper each take up changes every five seconds.
+_KNOWN_S = 30
+# As long as a rate looks back, and a bit.
+_WATCHED_S = 7
+# Longer than both: a pass is ended when it was watched.
+_LINK = ("--rate", "100Mbps", "--rtt", "10ms", "--seconds", str(_KNOWN_S + 2 * _WATCHED_S), "--mode")
 _MODES = ("cached", "tunnel")
 # What Grafana puts in place of its variables.
 _VARIABLES = {"$__rate_interval": "5s", "$instance": ".*", "$pair": ".*"}
@@ -138,17 +143,23 @@ def _run_mode(mode: str, programs: Path, prometheus: Prometheus) -> Iterator[str
         running = Pass(scenario, mode, programs, run.path, processes, "auto" if enough else "never")
         ports = {f"{mode}-{site}": gateway.control_port for site, gateway in zip("ab", running.gateways, strict=True)}
         prometheus.scrape(ports)
-        deadline = time.monotonic() + running.limit_s
+        yield from _watched(prometheus, ports)
+        running.check()
         # The page with traffic, of boxes that know each other.
-        while running.requester.alive and time.monotonic() < deadline:
-            running.check()
-            time.sleep(0.2)
         for name, port in ports.items():
             if wrong := said("promtool", "check", "metrics", text=page(port)):
                 yield f"{name}: promtool check metrics: {wrong}"
-        for name in ports:
-            if not is_up(prometheus, name):
-                yield f"{name}: Prometheus could not scrape it"
+        if not running.requester.alive:
+            yield f"{mode}: the traffic has ended early"
+
+
+def _watched(prometheus: Prometheus, names: Iterable[str]) -> Iterator[str]:
+    """Wait until Prometheus has scraped these gateways for as long as rates look back."""
+    try:
+        wait_until(lambda: all(is_up(prometheus, name) for name in names), _KNOWN_S, "scraped")
+    except TimedOut:
+        yield from (f"{name}: Prometheus could not scrape it" for name in names if not is_up(prometheus, name))
+    time.sleep(_WATCHED_S)
 
 
 def is_up(prometheus: Prometheus, name: str) -> bool:
@@ -184,11 +195,7 @@ def _of_pairs(programs: Path, prometheus: Prometheus) -> Iterator[str]:
             wait_until(lambda process=process, name=name: process.check() or scrape(ports[name]), 30, f"{name}: /metrics")
         start = time.time()
         prometheus.scrape(ports)
-        # As long as a rate looks back, and a bit.
-        time.sleep(7)
-        for name in ports:
-            if not is_up(prometheus, name):
-                yield f"{name}: Prometheus could not scrape it"
+        yield from _watched(prometheus, ports)
         yield from _apart(prometheus, start, time.time())
 
 
