@@ -10,6 +10,9 @@
 	/* Time stamp counter at the last update; of it, in the port's own code, by the
 	 * queue of the thread that came: at most two may. */ \
 	X(tsc) X(port_cycles) X(port_cycles_1) \
+	/* Rotations that the port ran to measure the core's clock, one cycle each, and the
+	 * ticks of the time stamp counter that they took. */ \
+	X(clock_steps) X(clock_ticks) \
 	/* Bursts that the program asked for, and those that were not empty. */ \
 	X(rx_calls) X(rx_busy) \
 	/* Times that another thread than before came. */ \

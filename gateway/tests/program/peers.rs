@@ -1,20 +1,26 @@
 //! Two gateways without a tunnel, and the mistakes of their operators: each is said in `/healthz`, in the log and by a metric
-//! within seconds of traffic, since frames cross all the same.
+//! within seconds of traffic, since frames cross all the same. Each test has a network namespace of its own.
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::support::{Folder, Running, free_address, lr2_gateway, send, small_of, write_pcap};
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
+
+use crate::link_loss::{in_a_namespace, ip, packet_socket};
+use crate::support::{Folder, Running, free_address, lr2_gateway, send, small_of};
 
 /// Time in which a condition has to be said. On a machine that is busy with other tests everything takes longer.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Held by the test that runs: a pair of gateways forwards traffic as fast as it can, and takes two CPUs.
-static ONE_PAIR: Mutex<()> = Mutex::new(());
+/// Between two frames of a host. A source without a pause would fill the queue between the boxes, and their messages would be
+/// dropped with its frames.
+const PAUSE: Duration = Duration::from_millis(1);
 
 struct Keys {
     secret: [&'static str; 2],
@@ -23,7 +29,6 @@ struct Keys {
     opcode: [&'static str; 2],
     /// The second box's ports are exchanged.
     is_swapped: bool,
-    mtu: [u16; 2],
 }
 
 const GOOD: Keys = Keys {
@@ -31,7 +36,6 @@ const GOOD: Keys = Keys {
     recovery: "auto",
     opcode: ["0xe1"; 2],
     is_swapped: false,
-    mtu: [1500; 2],
 };
 
 struct Logged {
@@ -70,7 +74,28 @@ impl Logged {
     }
 }
 
-fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
+/// A host at the other end of the first box's LAN cable: it sends one flow until the returned value is dropped.
+fn host() -> Sender<()> {
+    assert!(ip("link add host type veth peer name lan"));
+    assert!(ip("link set host up") && ip("link set lan up"));
+    let here = getifaddrs().unwrap().find_map(|interface| {
+        let address = *interface.address?.as_link_addr()?;
+        (interface.interface_name == "host").then_some(address)
+    });
+    let here = here.expect("the kernel lists no link-layer address of host");
+    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None).unwrap();
+    let (stop, stopped) = channel();
+    std::thread::spawn(move || {
+        let mut frames = (0..32).map(send).collect::<Vec<_>>().into_iter().cycle();
+        while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            let frame = frames.next().unwrap();
+            sendto(socket.as_raw_fd(), &frame, &here, MsgFlags::empty()).unwrap();
+        }
+    });
+    stop
+}
+
+fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
     [0, 1].map(|me| {
         let listen: SocketAddr = free_address();
         let key = folder.path(&format!("key{me}"));
@@ -81,17 +106,15 @@ fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
             folder.path("wan.sock").display()
         );
         let hosts = match me {
-            0 => format!(
-                "net_pcap0,rx_pcap={},tx_pcap={},infinite_rx=1",
-                traffic.display(),
-                folder.path("out").display()
-            ),
+            0 => packet_socket(0, "lan"),
             _ => "net_null0,no-rx=1".into(),
         };
         let [lan, wan] = if keys.is_swapped && me == 1 { [memif, hosts] } else { [hosts, memif] };
+        // For mbufs as large as a slot of the packet socket.
+        let memory = small_of(folder, me).replace("64MiB", "96MiB");
         let text = format!(
-            "[lan]\ndevice = \"{lan}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n\
-             [wan]\ndevice = \"{wan}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n\
+            "[lan]\ndevice = \"{lan}\"\nmtu = 1500\nrx_desc = 256\ntx_desc = 256\n\
+             [wan]\ndevice = \"{wan}\"\nmtu = 1500\nrx_desc = 256\ntx_desc = 256\n\
              [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\ncontrol_opcode = {}\n\
              [recovery]\nmode = \"{}\"\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
              [worker]\nidle = \"adaptive\"\n[control]\nlisten = \"{listen}\"\n{}",
@@ -100,8 +123,7 @@ fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
             me + 1,
             keys.opcode[me],
             if me == 0 { "auto" } else { keys.recovery },
-            small_of(folder, me),
-            mtu = keys.mtu[me],
+            memory,
         );
         let config = folder.path(&format!("gateway{me}.toml"));
         std::fs::write(&config, text).unwrap();
@@ -115,19 +137,24 @@ fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
     })
 }
 
-/// Starts two gateways. The caller keeps the first value, the folder and the lock, until the test ends.
-fn boxes(name: &str, keys: &Keys) -> ((Folder, MutexGuard<'static, ()>), [Logged; 2]) {
-    let turn = ONE_PAIR.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = Folder::new(name);
-    let traffic = folder.path("in.pcap");
-    write_pcap(&traffic, &(0..32).map(send).collect::<Vec<_>>());
-    let boxes = start(&folder, keys, &traffic);
-    ((folder, turn), boxes)
+/// The folder of the gateways' files, and the host that sends. Dropping it deletes the folder and stops the host.
+struct Kept {
+    _folder: Folder,
+    _host: Sender<()>,
+}
+
+/// Starts two gateways and traffic; `None` without the right to make a namespace.
+fn boxes(name: &str, keys: &Keys) -> Option<(Kept, [Logged; 2])> {
+    in_a_namespace().then(|| {
+        let (folder, host) = (Folder::new(name), host());
+        let boxes = start(&folder, keys);
+        (Kept { _folder: folder, _host: host }, boxes)
+    })
 }
 
 #[test]
 fn boxes_that_know_each_other_are_peers() {
-    let (_kept, mut boxes) = boxes("peers-good", &GOOD);
+    let Some((_kept, mut boxes)) = boxes("peers-good", &GOOD) else { return };
     for (me, this) in boxes.iter_mut().enumerate() {
         let peer = 2 - me;
         this.wait("peer", |this| {
@@ -136,7 +163,6 @@ fn boxes_that_know_each_other_are_peers() {
                 && peers.contains("\"state\":\"answers\"")
         });
         assert_eq!(this.gateway.metric(&format!("lr2_peer_up{{peer=\"{peer}\"}}")), 1.0);
-        // The traffic comes as fast as it is taken, so that a pool may be too small for it.
         for reason in ["key", "version", "no_peer", "swapped_ports", "mtu"] {
             // Nobody answered while the other one started.
             this.wait(reason, |this| {
@@ -170,7 +196,7 @@ fn boxes_that_know_each_other_are_peers() {
 #[test]
 fn another_key_is_said_at_both_boxes() {
     let secret = [GOOD.secret[0], "another secret, also of 32 bytes or so"];
-    let (_kept, mut boxes) = boxes("peers-key", &Keys { secret, ..GOOD });
+    let Some((_kept, mut boxes)) = boxes("peers-key", &Keys { secret, ..GOOD }) else { return };
     boxes[0].says("the peer refuses our key, and we refuse its key: peer.key_file", "key");
     boxes[1].says("we refuse the peer's key: peer.key_file", "key");
     let peers = boxes[1].gateway.get("/peers");
@@ -179,7 +205,9 @@ fn another_key_is_said_at_both_boxes() {
 
 #[test]
 fn a_peer_that_does_not_answer_is_said() {
-    let (_kept, mut boxes) = boxes("peers-off", &Keys { recovery: "off", ..GOOD });
+    let Some((_kept, mut boxes)) = boxes("peers-off", &Keys { recovery: "off", ..GOOD }) else {
+        return;
+    };
     boxes[0].says("no peer answers although traffic flows", "no_peer");
     let flows = boxes[0].gateway.get("/flows?state=unprotected");
     assert!(flows.contains("\"why\":\"") && flows.contains("no Depot"), "{flows}");
@@ -189,7 +217,10 @@ fn a_peer_that_does_not_answer_is_said() {
 
 #[test]
 fn ports_that_are_swapped_are_said() {
-    let (_kept, mut boxes) = boxes("peers-swapped", &Keys { is_swapped: true, ..GOOD });
+    let Some((_kept, mut boxes)) = boxes("peers-swapped", &Keys { is_swapped: true, ..GOOD })
+    else {
+        return;
+    };
     boxes[1].says("LAN and WAN look swapped", "swapped_ports");
     boxes[0].says("no peer answers although traffic flows", "no_peer");
 }

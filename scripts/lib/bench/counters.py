@@ -149,6 +149,11 @@ class Sample:
         return self.per_packet - self.port_per_packet
 
     @property
+    def clock(self) -> float:
+        """Cycles of the core for each tick of the time stamp counter."""
+        return self.counts["clock_steps"] / max(1, self.counts["clock_ticks"])
+
+    @property
     def handled(self) -> float:
         """Million data frames and ACKs in a second that the program was given, those that were lost or not needed as well."""
         return (self.counts["in_data"] + self.counts["in_acks"]) / self.seconds / 1e6

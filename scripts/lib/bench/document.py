@@ -269,8 +269,10 @@ def _machine(made: dict[str, Any]) -> list[str]:
     missing = "".join(f" Left out: {name}, {why}." for name, why in made.get("left_out", {}).items())
     failed = sum(1 for part in ("cases", "idle", "rings") for row in made.get(part, []) if row["problems"])
     failed_text = f" {failed} cases that were out of order are not shown." if failed else ""
+    clock = _span(row.get("clock") for row in made["cases"])
+    clock_text = "" if clock == "not measured" else f" The core's clock was {clock} times the time stamp counter's, whose ticks the cycles are."
     return [
-        f"`{made['command']}`, medians of up to {made['rounds']} rounds of {made['seconds']:g} s, on {made['machine']}.{missing}{failed_text}",
+        f"`{made['command']}`, medians of up to {made['rounds']} rounds of {made['seconds']:g} s, on {made['machine']}.{clock_text}{missing}{failed_text}",
         "",
     ]
 

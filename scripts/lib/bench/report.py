@@ -41,6 +41,7 @@ def _figures(result: Result, results: list[Result]) -> dict[str, Any]:
         "headroom": round(cycles / port, 2),
         "void": cycles / port < VOID_BELOW,
         "spread": round(result.spread, 2),
+        "clock": round(result.median("clock"), 3),
         "ratio_to_macswap": _ratio(mpps, _mpps(results, MACSWAP)),
         "ratio_to_ovs": _ratio(mpps, _mpps(results, OVS)),
         "ratio_to_hold": _ratio(mpps, _mpps(results, HOLD)),
@@ -116,6 +117,7 @@ _COLUMNS = (
     ("ratio_to_one", "/one", 6),
     ("own_ratio_to_one", "own/one", 8),
     ("spread", "spread", 7),
+    ("clock", "clock", 6),
 )
 
 
