@@ -4,10 +4,12 @@ mod backlog;
 mod choice;
 mod copies;
 mod counts;
+mod dead;
 mod delivery;
 mod freeing;
 mod handles;
 mod listed;
+mod moving;
 mod outgoing;
 mod predecessors;
 mod share;
@@ -128,6 +130,8 @@ pub struct Sender<K> {
     /// Frames were sent since they were measured, or a session began.
     is_active: bool,
     pulse: Pulse,
+    /// When more frames [move](Self::move_all_on) from a lane to others; [`Time::NEVER`] if none do.
+    move_at: Time,
     /// For the time of one call: transmissions that were lost.
     lost: Vec<(Number, Slot<K>)>,
 }
@@ -151,6 +155,7 @@ impl<K> Sender<K> {
             measure_at: Time::ZERO,
             is_active: true,
             pulse: Pulse::default(),
+            move_at: Time::NEVER,
             lost: Vec::new(),
         }
     }
@@ -359,17 +364,22 @@ impl<K> Sender<K> {
     #[inline]
     pub fn due_of_all(&self) -> Time {
         let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
-        measure_at.min(self.free_due)
+        measure_at.min(self.free_due).min(self.move_at)
     }
 
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
     pub fn on_timer<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
+        self.move_all_on(now, out);
         for lane in Lane::all(self.lanes.len() as u8) {
-            if self.suspect(lane, now) || self.lanes[lane.index()].is_late(now) {
+            let is_suspect = self.suspect(lane, now);
+            let state = &mut self.lanes[lane.index()];
+            let is_due = now >= state.probe_due();
+            // Those that can't be moved are tried again as often as the lane is.
+            if is_suspect || (is_due && state.is_late(now)) {
                 self.move_frames(lane, now, out);
             }
             let state = &mut self.lanes[lane.index()];
-            if now >= state.probe_due() {
+            if is_due {
                 state.counts.probes += 1;
                 out.probe(state.probe(lane, now));
                 self.skip_elsewhere(lane, out);
@@ -388,6 +398,7 @@ impl<K> Sender<K> {
         for lane in &mut self.lanes {
             lane.end();
         }
+        self.move_at = Time::NEVER;
         self.free(usize::MAX, out);
     }
 
@@ -404,7 +415,7 @@ impl<K> Sender<K> {
         let again = lost != id;
         if again {
             // No frame has this number, so that the receiver need not wait for it.
-            self.lanes[lost.lane().index()].bury(lost.number());
+            self.lanes[lost.lane().index()].dead.push(lost.number());
         }
         // R-TUN-34
         let kept = match kept {
@@ -449,7 +460,7 @@ impl<K> Sender<K> {
         }
         let first = &mut self.lanes[id.lane().index()];
         first.counts.skipped += 1;
-        first.bury(id.number());
+        first.dead.push(id.number());
     }
 
     /// Sends a frame again, or returns its handle if there is no memory for it.

@@ -3,7 +3,7 @@
 //!
 //! A round takes a burst from each port through the switch or the tunnel, and the frames that other
 //! workers have handed off; runs the timers that are due; and offers queued frames
-//! to the ports. It reads the clock once. A few hundred times a second there is
+//! to the ports. It reads the clock as it begins, and behind each burst. A few hundred times a second there is
 //! housekeeping as well: the worker publishes its counters, which is its
 //! sign of life, and looks whether it is to stop. Nothing in here waits
 //! for anybody, and nothing in a round allocates, logs or makes a system call, but
@@ -152,6 +152,7 @@ where
             let now = self.parts.clock.now();
             let worked = self.round(&mut frames, now);
             if self.may_leave(now) {
+                let now = self.parts.clock.now();
                 return self.end(now);
             }
             let deadline = self.parts.plane.next_deadline();
@@ -160,15 +161,19 @@ where
     }
 
     /// One round. Returns whether there was something to do.
-    fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
-        self.account(now);
-        let Parts { rx, handoff, egress, plane, pool, flows, records, .. } = &mut self.parts;
-        egress.tap().set_now(now);
-        let mut worked = false;
+    fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, began: Time) -> bool {
+        self.account(began);
+        let Parts { rx, handoff, egress, plane, pool, clock, flows, records, .. } = &mut self.parts;
+        egress.tap().set_now(began);
+        let (mut worked, mut now) = (false, began);
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
             let n = rx.as_mut().map_or(0, |rx| rx.receive(frames));
             if n > 0 {
                 worked = true;
+                // Not before they came: the worker may have lost its core since the round began, and would measure a delay that is
+                // shorter than the path's.
+                now = clock.now();
+                egress.tap().set_now(now);
                 let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
                 self.io.add(port, PortIo::RxFrames, n as u64);
                 self.io.add(port, PortIo::RxBytes, bytes);
@@ -184,13 +189,16 @@ where
             for other in 0..handoff.others() {
                 if handoff.take(other, port, frames) > 0 {
                     worked = true;
+                    now = clock.now();
+                    egress.tap().set_now(now);
                     pass(plane, port, frames, now, pool, egress);
                 }
             }
         }
-        if plane.next_deadline() <= now {
+        // Not what became due since: its answer may lie unread at a port that was looked at before.
+        if plane.next_deadline() <= began {
             worked = true;
-            plane.timers(now, TIMER_BUDGET, pool, egress);
+            plane.timers(began, TIMER_BUDGET, pool, egress);
         }
         worked |= egress.flush(now) > 0;
         if flows.is_on() {

@@ -3,7 +3,8 @@
 use common::frame::{Frame, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
-use common::wire::Spread;
+use common::psn::Psn;
+use common::wire::{Bth, Headers, Opcode, Qpn, Spread, Vlans};
 use datapath::Owners;
 
 use super::fake::{FakeClock, FakeRx, FakeTx};
@@ -77,6 +78,16 @@ fn arp(n: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 60];
     frame[12..14].copy_from_slice(&[0x08, 0x06]);
     frame[59] = n;
+    frame
+}
+
+/// A SEND of one packet.
+fn send() -> Vec<u8> {
+    let [src, dst] = [1, 2].map(|host| std::net::IpAddr::from([10, 0, 0, host]));
+    let headers = Headers::new([1; 6], [2; 6], Vlans::NONE, src, dst, 0xc000, 0, 64);
+    let mut frame = vec![0; headers.frame_len(64)];
+    let bth = Bth::new(Opcode::SEND_ONLY, Qpn::new(0x11), Psn::new(7));
+    headers.emit(&bth, &mut frame, |body| body.fill(0));
     frame
 }
 
@@ -246,4 +257,37 @@ fn what_ports_receive_and_take_is_captured() {
     bench.tx[1].accept(1);
     bench.round();
     assert!(records.pop().is_some() && records.pop().is_none());
+}
+
+/// The kernel ran another program between the beginning of the round and the look at the port.
+#[test]
+fn a_frame_has_come_by_the_time_at_which_the_plane_takes_it() {
+    let first_deadline = |is_late: bool| {
+        let mut bench = Bench::new();
+        let began = bench.clock.now();
+        bench.clock.advance(Span::from_millis(5));
+        bench.rx[0].arrive(send());
+        let began = if is_late { began } else { bench.clock.now() };
+        assert!(bench.worker.round(&mut bench.frames, began));
+        bench.worker.parts.plane.next_deadline()
+    };
+    assert_eq!(first_deadline(true), first_deadline(false));
+}
+
+/// An answer that lies unread at the port, since the worker lost its core after it had looked there, is not overdue.
+#[test]
+fn a_timer_waits_until_every_port_was_looked_at_after_it_was_due() {
+    let mut bench = Bench::new();
+    bench.rx[0].arrive(send());
+    bench.round();
+    let due = bench.worker.parts.plane.next_deadline();
+    assert!(bench.clock.now() < due && due < Time::NEVER);
+    bench.clock.advance(due.since(bench.clock.now()) - Span::from_nanos(1));
+    let began = bench.clock.now();
+    bench.clock.advance(Span::from_millis(5));
+    bench.rx[1].arrive(arp(1));
+    assert!(bench.worker.round(&mut bench.frames, began));
+    assert_eq!(bench.worker.parts.plane.next_deadline(), due);
+    assert!(bench.round());
+    assert!(bench.worker.parts.plane.next_deadline() > due);
 }

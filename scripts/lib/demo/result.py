@@ -42,6 +42,8 @@ class Result:
     """Frames that the requester sent and the responder did not get."""
     moved: int
     """Frames that the tunnel sent again on other lanes, since theirs was silent."""
+    emulator_gap_us: float
+    """Longest time for which the emulator did not look for frames that had come, in the whole pass: it had no CPU, or had others to forward."""
     rtt_us: float
     """Mean, over packets that were sent once; with recovery, the wait for earlier lost packets included."""
     rtt_min_us: float
@@ -85,6 +87,7 @@ class Result:
             stall_us=responder["longest_stall_us"],
             unarrived=max(0, reports.requester["port"]["frames_out"] - reports.responder["port"]["frames_in"]),
             moved=sum(round(metrics.total("lr2_tunnel_moved_frames_total")) for metrics in reports.gateways.values()),
+            emulator_gap_us=max(link["poll_gap_us"]["max"] or 0.0 for link in links.values()),
             rtt_us=rtt["mean"] or 0.0,
             rtt_min_us=rtt["min"] or 0.0,
             rtt_samples=rtt["samples"],
@@ -271,6 +274,7 @@ def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str
         "longest_stall_us": result.stall_us,
         "unarrived_frames": result.unarrived,
         "moved_frames": result.moved,
+        "emulator_gap_us": result.emulator_gap_us,
         "wan_overhead": result.wan_overhead(lossless),
         "rtt_us": result.rtt_us,
         "rtt_min_us": result.rtt_min_us,

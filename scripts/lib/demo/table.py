@@ -142,6 +142,8 @@ def notes(scenario: Scenario, results: list[Result]) -> str:
         each = (f"{title(result.mode, result.spray)} {result.unarrived}" for result in results)
         found += f"\n  Frames of the source that never reached the destination: {', '.join(each)}. "
         found += f"A flow should stand still for {human_seconds(scenario.stall_target_s)} at most when the path dies (2 round trips and 2 ms)."
+        gaps = (f"{title(result.mode, result.spray)} {human_seconds(result.emulator_gap_us / 1e6)}" for result in results)
+        found += f"\n  The emulator did not look for frames for up to (a stall may be its own): {', '.join(gaps)}."
     if scenario.lan_rate_bps:
         found += (
             "\n  No loss: with NICs that the destination's LAN can carry. Local resends: of the frames that the "

@@ -1,22 +1,19 @@
-//! Which lanes a sender uses: the choice for a frame, and what becomes of the frames of a lane that fails.
+//! Which lanes a sender uses.
 
-use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
-use super::outgoing::{Outgoing, Slot};
+use super::outgoing::Outgoing;
 use super::predecessors::Predecessors;
-use super::{Cause, Health, Recover, Sender, SenderConfig, Setting};
+use super::silence::Others;
+use super::{Health, Recover, Sender, SenderConfig, Setting};
 use crate::flow::Order;
-use crate::message::{MAX_RANGES, Skip};
-use crate::number::{FrameId, Lane, Number, Session};
+use crate::number::{Lane, Session};
 use crate::spray::{Lanes, Spray};
 use crate::tuning::Tuning;
 
 /// Frames of a burst that take the lane chosen for the first of them: a choice costs as much as some frames, and ports send
 /// in bursts anyway.
 const IN_A_ROW: usize = 32;
-/// SKIPs sent at once.
-const MAX_SKIPS: usize = 8;
 /// In a round trip the delays of the lanes are measured so often,
 const MEASURES: u64 = 4;
 /// but no more often than this allows each lane.
@@ -143,13 +140,14 @@ impl<K> Sender<K> {
         let others =
             Lane::all(self.lanes.len() as u8).filter(|it| *it != lane && self.is_good(*it));
         let own = self.lanes[lane.index()].rtt().mean();
-        let heard_at = others.map(|it| {
+        let others = others.map(|it| {
             let state = &self.lanes[it.index()];
-            as_if_on_path(state.heard_at(), state.rtt().mean(), own)
+            let heard_at = as_if_on_path(state.heard_at(), state.rtt().mean(), own);
+            Others { heard_at, are_waiting: !state.is_idle() }
         });
-        let heard_at = heard_at.max();
+        let others = others.reduce(Others::and);
         let state = &mut self.lanes[lane.index()];
-        let is_suspect = state.suspect(now, self.pulse.passed(), heard_at);
+        let is_suspect = state.suspect(now, self.pulse.passed(), others);
         state.counts.suspected += u64::from(is_suspect);
         is_suspect
     }
@@ -161,64 +159,6 @@ impl<K> Sender<K> {
         let nth = salt.checked_rem(count).unwrap_or(0) as usize;
         let mut good = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
         good.nth(nth).unwrap_or(suspect)
-    }
-
-    /// There is a good lane again: it takes the frames of those that can't be used, and those that are overdue.
-    pub(super) fn rescue<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
-        for lane in Lane::all(self.lanes.len() as u8) {
-            let state = &self.lanes[lane.index()];
-            if state.health == Health::Down || state.is_late(now) {
-                self.move_frames(lane, now, out);
-            }
-        }
-    }
-
-    /// Sends the unreported frames of a suspect lane on good ones, if there are any. R-TUN-12
-    pub(super) fn move_frames<T: Recover<Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
-        if self.substitute(from, 0) == from {
-            return;
-        }
-        let state = &mut self.lanes[from.index()];
-        let (mut number, end) = (state.base, state.next());
-        while number < end {
-            let state = &mut self.lanes[from.index()];
-            let moved = state.can_move(number).then(|| state.settle(number));
-            if let Some(Slot { id, kept }) = moved.flatten() {
-                self.repair(now, FrameId::new(from, number), id, kept, Cause::Moved, out);
-            }
-            number = number.next();
-        }
-        self.lanes[from.index()].moved();
-        self.skip_elsewhere(from, out);
-    }
-
-    /// Sends SKIPs of those numbers of `lane` on lane `via` that `is_known` to the receiver, up to [`MAX_SKIPS`]. R-TUN-9
-    pub(super) fn skip<T: Recover<Kept = K>>(
-        &self,
-        lane: Lane,
-        via: Lane,
-        is_known: impl Fn(Number) -> bool,
-        out: &mut T,
-    ) {
-        let mut all = self.lanes[lane.index()].skipped(is_known);
-        for _ in 0..MAX_SKIPS {
-            let ranges: ArrayVec<_, MAX_RANGES> = all.by_ref().take(MAX_RANGES).collect();
-            if ranges.is_empty() {
-                break;
-            }
-            out.skip(via, Skip { lane, ranges });
-        }
-    }
-
-    /// Tells the receiver on a good lane which numbers of a lane that is not good carry no frame any more: a REPORT that
-    /// asks for them, and a SKIP that answers it, may not cross that lane. R-TUN-59
-    pub(super) fn skip_elsewhere<T: Recover<Kept = K>>(&mut self, lane: Lane, out: &mut T) {
-        let via = self.substitute(lane, 0);
-        if via != lane && !self.is_good(lane) {
-            self.skip(lane, via, |_| true, out);
-            // No REPORT shortens the list: the rest has its turn with the next PROBE.
-            self.lanes[lane.index()].rotate_skipped(MAX_SKIPS * MAX_RANGES);
-        }
     }
 }
 

@@ -17,6 +17,8 @@ const FRAMES_MIN: u32 = 8;
 /// Part of a round trip over which it is measured where there is no queue. Behind one it is a whole round trip: a box that was
 /// not scheduled for some milliseconds reports what came meanwhile at once, and the fastest of many short times is its burst.
 const PART: u64 = 4;
+/// PROBEs in a row that have to meet a queue, also where a round trip has fewer.
+const MET_MIN: u8 = 3;
 /// Round trips for which the fastest delivery counts.
 const REMEMBERED: u64 = 16;
 /// Time for which the shortest round trip and the shortest delay count, and a path's rate without a queue.
@@ -67,7 +69,8 @@ pub(super) struct Delivery {
     measured: Option<(Time, u32)>,
     /// Frames that came behind a queue, and the time that they took.
     behind: (Span, u64),
-    /// Time from frame to frame in them, until a whole round trip was measured: a first queue grows fast.
+    /// Time from frame to frame in them, or since the first PROBE met a queue, until a whole round trip was measured: a first queue
+    /// grows fast.
     early: Option<Span>,
     /// Time from frame to frame where they came fastest in a round trip, behind a queue.
     slot: Least<Span>,
@@ -78,8 +81,8 @@ pub(super) struct Delivery {
     delay: Least<i64>,
     /// When a PROBE met a queue the last time.
     queued_at: Option<Time>,
-    /// Whether the PROBE of the newest echo met a queue.
-    newest_met_queue: bool,
+    /// PROBEs in a row, the newest one among them, whose echoes say that they met a queue.
+    met_queue: u8,
     /// Whether all did whose echoes came since `measured`.
     all_met_queue: bool,
     /// What [`excess`](Self::excess) needs: the time that a frame may take, and the time that needs no explanation.
@@ -117,13 +120,15 @@ impl Delivery {
         let least = self.delay.get().unwrap_or(delay);
         let rtt = self.rtt.get().unwrap_or_default();
         let queue = delay.saturating_sub(least).unsigned_abs();
-        self.newest_met_queue = queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos();
-        self.all_met_queue &= self.newest_met_queue;
-        if self.newest_met_queue {
+        if queue > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos() {
+            self.met_queue = self.met_queue.saturating_add(1);
             self.queued_at = Some(now);
-        } else if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
-            (self.queued_at, self.early, self.slot) = (None, None, Least::default());
-            self.reckon();
+        } else {
+            (self.met_queue, self.all_met_queue) = (0, false);
+            if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
+                (self.queued_at, self.early, self.slot) = (None, None, Least::default());
+                self.reckon();
+            }
         }
         self.backlog.on_echo(echo.sent_at, delay.saturating_sub(least));
     }
@@ -140,21 +145,19 @@ impl Delivery {
             return;
         }
         self.measured = Some((now, frames));
+        let all_met_queue = std::mem::replace(&mut self.all_met_queue, self.met_queue > 0);
         // After a longer time the lane was not used, or its REPORTs were lost: that says nothing about the path.
-        let is_rest = time > rtt * 2;
-        // If there was no queue for a moment, the path could have taken more.
-        if !std::mem::replace(&mut self.all_met_queue, self.newest_met_queue) || is_rest {
-            self.behind = Default::default();
-        }
-        if self.newest_met_queue && !is_rest {
+        let is_rest = time > rtt.max(interval) * 2;
+        if all_met_queue && !is_rest {
             self.came_behind(now, time, count, rtt);
         } else {
-            // A few late PROBEs must not leave a slow rate behind.
-            self.early = None;
-        }
-        if !self.newest_met_queue && count >= FRAMES_MIN {
-            self.seen.turn(now, rtt * REMEMBERED);
-            self.seen.add(time / u64::from(count));
+            // There was no queue for a moment: the path could have taken more. A few late PROBEs must not leave a slow rate behind.
+            (self.behind, self.early) = Default::default();
+            if self.met_queue == 0 {
+                self.came_without(now, time, count, rtt);
+            } else if !is_rest && count >= FRAMES_MIN {
+                self.early = Some(time / u64::from(count));
+            }
         }
         self.explained = rtt + interval;
         self.reckon();
@@ -168,10 +171,18 @@ impl Delivery {
             return;
         }
         self.early = Some(time / count);
-        if time >= rtt {
+        if time >= rtt && self.met_queue >= MET_MIN {
             self.slot.turn(now, rtt * REMEMBERED);
             self.slot.add(time / count);
             self.behind = (time / 2, count / 2);
+        }
+    }
+
+    /// So many frames came in this time as they were sent.
+    fn came_without(&mut self, now: Time, time: Span, count: u32, rtt: Span) {
+        if count >= FRAMES_MIN {
+            self.seen.turn(now, rtt * REMEMBERED);
+            self.seen.add(time / u64::from(count));
         }
     }
 
@@ -355,6 +366,33 @@ mod tests {
         delivery.arrived(at(201), 20_000, MS);
         delivery.arrived(at(1_200), 20_032, MS);
         assert_eq!(delivery.behind_queue(), None);
+    }
+
+    /// A lane has carried little; nine frames come in one and a half round trips, and only the PROBE behind them is late.
+    #[test]
+    fn a_late_probe_at_the_end_of_a_long_interval_leaves_no_rate_behind() {
+        let mut delivery = steady(Span::ZERO);
+        delivery.on_echo(at(214), &echo(214, MS * 7));
+        delivery.arrived(at(214), 19_909, MS);
+        assert_eq!(delivery.slot.get(), None);
+        // The first guess is forgotten soon.
+        delivery.on_echo(at(218), &echo(218, MS * 5));
+        delivery.arrived(at(218), 19_909, MS);
+        assert_eq!(delivery.behind_queue(), None);
+    }
+
+    /// The mean round trip, and with it the interval of REPORTs, is many times the shortest one.
+    #[test]
+    fn a_short_path_behind_a_deep_queue_is_measured() {
+        let mut delivery = Delivery::default();
+        delivery.round_trip(at(0), MS * 2 / 5);
+        delivery.on_echo(at(0), &echo(0, MS / 4));
+        for ms in 1..50 {
+            delivery.on_echo(at(ms), &echo(ms, MS * 20));
+            delivery.arrived(at(ms + 20), 100 * ms as u32, MS);
+        }
+        let slot = delivery.per_queued();
+        assert!(Span::from_micros(10) <= slot && slot <= Span::from_micros(11), "{slot:?}");
     }
 
     #[test]

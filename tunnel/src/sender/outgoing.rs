@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
+use super::dead::Dead;
 use super::delivery::Delivery;
 use super::handles::Handles;
 use super::listed::Listed;
-use super::silence::Silence;
-use super::waits::{Waits, report_interval};
+use super::silence::{Others, Silence};
+use super::waits::{LATER, Waits, report_interval};
 use super::{Recover, Sent};
 use crate::message::{Probe, Report};
-use crate::number::{FrameId, Lane, Number, Session, WireNumber};
+use crate::number::{FrameId, Lane, Number, Session};
 
 /// A probe's back-off: at most 2^4 times the first wait, two round trips. So a lane that carries frames again is
 /// found within these, and a peer that is gone costs a short frame in each.
@@ -26,8 +27,6 @@ const ANSWERS: u8 = 3;
 const STOOD_STILL: Span = Span::from_micros(100);
 /// In this time a worker that stood still receives what came meanwhile: a thousand frames and more.
 const CATCH_UP: Span = Span::from_micros(500);
-/// Ranges to skip that are remembered.
-const DEAD_MAX: usize = 1 << 12;
 
 /// Whether a lane carries new frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +63,8 @@ pub(super) struct Outgoing<K> {
     others: VecDeque<(Number, FrameId)>,
     /// REPORTs have spoken of every number before.
     covered: Number,
-    /// Numbers that the receiver has to give up, as ranges `start .. end`.
-    dead: Vec<(Number, Number)>,
+    /// Numbers that the receiver has to give up.
+    pub dead: Dead,
     sent_at: Time,
     /// PROBEs since the last REPORT.
     probes: u32,
@@ -75,6 +74,8 @@ pub(super) struct Outgoing<K> {
     is_prolonged: bool,
     silence: Silence,
     pub health: Health,
+    /// The next number of those that move to other lanes, while some do.
+    pub moving: Option<Number>,
     /// A transmission whose round trip is measured.
     timed: Option<(Number, Time)>,
     rtt: Rtt,
@@ -93,13 +94,14 @@ impl<K> Outgoing<K> {
             handles: Handles::new(session.first()),
             others: VecDeque::new(),
             covered: session.first(),
-            dead: Vec::new(),
+            dead: Dead::default(),
             sent_at: Time::ZERO,
             probes: 0,
             report_due: Time::NEVER,
             is_prolonged: false,
             silence: Silence::default(),
             health: Health::Good,
+            moving: None,
             timed: None,
             rtt: Rtt::guess(rtt),
             delivery: Delivery::default(),
@@ -125,7 +127,8 @@ impl<K> Outgoing<K> {
         self.next().since(self.base) as usize
     }
 
-    fn is_idle(&self) -> bool {
+    /// Whether everything is reported.
+    pub fn is_idle(&self) -> bool {
         self.next() == self.base
     }
 
@@ -147,6 +150,7 @@ impl<K> Outgoing<K> {
     pub fn end(&mut self) {
         self.base = self.next();
         self.others.clear();
+        self.moving = None;
     }
 
     /// Whether it has carried no frame in this session.
@@ -185,7 +189,7 @@ impl<K> Outgoing<K> {
     #[inline]
     pub fn waits(&self) -> Waits {
         let rtt = self.rtt.mean();
-        let report = self.rtt.with_margin() + report_interval(rtt) * 3;
+        let report = self.rtt.with_margin() + report_interval(rtt) * LATER;
         Waits {
             probe: (rtt / 8).max(Span::from_micros(100)),
             // A guess that is too short would have lanes suspected before they can be measured, and their
@@ -295,7 +299,7 @@ impl<K> Outgoing<K> {
         if from <= self.covered {
             self.covered = self.covered.max(listed.next);
         }
-        self.dead.retain(|(start, end)| listed.wants(*start, *end));
+        self.dead.keep_wanted(listed);
         if is_news {
             self.silence.news(now, pulse, self.waits().report, self.rtt.mean());
         }
@@ -308,8 +312,12 @@ impl<K> Outgoing<K> {
         self.probes = if is_news { 0 } else { self.probes };
         if let Health::Suspect { answers } = self.health {
             let answers = answers + 1;
-            self.health =
-                if answers < ANSWERS { Health::Suspect { answers } } else { Health::Good };
+            if answers < ANSWERS {
+                self.health = Health::Suspect { answers };
+            } else {
+                // The lane delivers, so that the frames that are left on it need not move.
+                (self.health, self.moving) = (Health::Good, None);
+            }
         }
         self.counts.released += freed as u64;
         freed
@@ -361,34 +369,6 @@ impl<K> Outgoing<K> {
         self.others.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
 
-    /// The receiver has to give up `number`.
-    pub fn bury(&mut self, number: Number) {
-        if let Some((_, end)) = self.dead.last_mut().filter(|(_, end)| *end == number) {
-            *end = number.next();
-            return;
-        }
-        if self.dead.len() >= DEAD_MAX {
-            // The receiver gives it up by itself, later.
-            self.dead.swap_remove(0);
-        }
-        self.dead.push((number, number.next()));
-    }
-
-    /// The first so many ranges of numbers to skip come last from now on.
-    pub fn rotate_skipped(&mut self, count: usize) {
-        let count = count.min(self.dead.len());
-        self.dead.rotate_left(count);
-    }
-
-    /// Of the ranges of numbers to skip those whose first number `is_known` to the receiver: start and count.
-    pub fn skipped(
-        &self,
-        is_known: impl Fn(Number) -> bool,
-    ) -> impl Iterator<Item = (WireNumber, u32)> {
-        let known = self.dead.iter().filter(move |(start, _)| is_known(*start));
-        known.map(|(start, end)| (start.wire(), end.since(*start) as u32))
-    }
-
     /// No transmission before `base` is unsettled: finds the next one that is.
     pub fn settle_front(&mut self) {
         while self.base < self.next()
@@ -411,23 +391,23 @@ impl<K> Outgoing<K> {
             && now >= self.report_due.min(self.silence.look_at())
     }
 
-    /// Whether a REPORT is overdue and was not before, or the lane is silent while others are not: the newest REPORT of one of
-    /// these came at `others`. The lane is suspect from now on. If the box stood still when the REPORT was due, there is time
-    /// once to receive it. R-TUN-12, R-TUN-58
-    pub fn suspect(&mut self, now: Time, pulse: Span, others: Option<Time>) -> bool {
+    /// Whether a REPORT is overdue and was not before, or the lane is silent while `others` are not. The lane is suspect from now
+    /// on. If the box stood still when the REPORT was due, it waits longer, once. R-TUN-12, R-TUN-58
+    pub fn suspect(&mut self, now: Time, pulse: Span, others: Option<Others>) -> bool {
         if !self.may_be_silent(now) {
             return false;
         }
         let due = self.report_due.min(self.silence.look_at());
+        let (wait, rtt) = (self.waits().report, self.rtt.mean());
         if now.since(due) > STOOD_STILL && !self.is_prolonged {
-            let later = now + CATCH_UP;
+            let later = now + (report_interval(rtt) * LATER).max(CATCH_UP);
             (self.report_due, self.is_prolonged) = (self.report_due.max(later), true);
-            self.silence.look_again(later);
+            self.silence.stood_still(due, now + CATCH_UP, wait, rtt);
             return false;
         }
-        let is_overdue = now >= self.report_due;
-        let (wait, rtt) = (self.waits().report, self.rtt.mean());
-        let is_silent = self.silence.is_over(now, pulse, wait, rtt, others);
+        let is_overdue = now >= self.report_due && !self.silence.is_everywhere(pulse, rtt, others);
+        let heard_at = others.map(|it| it.heard_at);
+        let is_silent = self.silence.is_over(now, pulse, wait, rtt, heard_at);
         if is_overdue || is_silent {
             self.health = Health::Suspect { answers: 0 };
         }
@@ -441,10 +421,11 @@ impl<K> Outgoing<K> {
             && self.silence.is_late(now, self.waits().report)
     }
 
-    /// The frames that could be moved are on other lanes now.
-    pub fn moved(&mut self) {
+    /// The frames before this number that could be moved are on other lanes now; those from there on are to move, if any.
+    pub fn moved(&mut self, before: Number) {
         self.settle_front();
         self.silence.forget(self.base);
+        self.moving = (before < self.next()).then_some(before);
     }
 
     /// When its newest REPORT came.

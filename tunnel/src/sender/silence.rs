@@ -5,7 +5,7 @@
 
 use common::time::{Span, Time};
 
-use super::waits::report_interval;
+use super::waits::{LATER, report_interval};
 use crate::number::Number;
 
 /// Transmissions of which it is remembered when they were sent.
@@ -14,8 +14,6 @@ const MARKS: usize = 16;
 const INTERVALS: u64 = 8;
 /// and of this part of a round trip, is more than some lost REPORTs.
 const PART: u64 = 4;
-/// A REPORT may come so many intervals late.
-const LATER: u64 = 3;
 /// While nobody is heard no more passes than this part of it, by the [`Pulse`].
 const BEATS: u64 = 4;
 /// Time in which half of the longest silence is forgotten.
@@ -61,6 +59,25 @@ pub(super) struct Silence {
     newest: (Span, Time),
     /// The longest silence that ended, of which half is forgotten in some seconds, and since when.
     longest: (Span, Time),
+}
+
+/// What there is of other good lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others {
+    /// When one of them was heard the last time.
+    pub heard_at: Time,
+    /// All of them wait for a REPORT.
+    pub are_waiting: bool,
+}
+
+impl Others {
+    /// What there is of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            heard_at: self.heard_at.max(other.heard_at),
+            are_waiting: self.are_waiting && other.are_waiting,
+        }
+    }
 }
 
 impl Default for Silence {
@@ -167,8 +184,12 @@ impl Silence {
         self.longest = if silent > longest { (silent, now) } else { (longest, at) };
     }
 
-    /// It is to be seen no sooner than `later`.
-    pub fn look_again(&mut self, later: Time) {
+    /// The box stood still when it was `due` to be seen: it is seen again no sooner than `later`. If no transmission had to be
+    /// reported by then, the time before is no silence.
+    pub fn stood_still(&mut self, due: Time, later: Time, wait: Span, rtt: Span) {
+        if due < self.expected(wait, rtt) {
+            self.since = None;
+        }
         self.look_at = self.look_at.max(later);
     }
 
@@ -182,6 +203,22 @@ impl Silence {
         let (newest, at) = self.newest;
         let later = (newest + report_interval(rtt) * LATER).min(wait);
         sent_at + if sent_at < at + newest { later } else { wait }
+    }
+
+    /// Whether all good lanes wait for a REPORT, and none was heard for longer than this one: the peer may stand still, or has just
+    /// begun again, and no other lane is better. Where it is not seen how long this one is silent, what others heard decides.
+    pub fn is_everywhere(&self, pulse: Span, rtt: Span, others: Option<Others>) -> bool {
+        let least = quiet(rtt) * 3 / 4;
+        let has_just_begun =
+            self.look_at < Time::NEVER && self.since.is_none_or(|since| pulse - since < least);
+        others.is_some_and(|it| {
+            it.are_waiting && (has_just_begun || !self.is_behind(it.heard_at, rtt))
+        })
+    }
+
+    /// Whether another lane was heard, at `others`, later than two that fall silent at one time differ.
+    fn is_behind(&self, others: Time, rtt: Span) -> bool {
+        others > self.news_at + quiet(rtt) / 2
     }
 
     /// Whether the lane is silent, while time passes by the [pulse](Pulse) and another was heard meanwhile, at `others`:
@@ -209,7 +246,7 @@ impl Silence {
         self.look_at = now + report_interval(rtt);
         let silent = pulse - *self.since.get_or_insert(pulse);
         let most = (self.longest.0 * 5 / 4).min(rtt).max(quiet(rtt));
-        silent >= most && others > self.news_at + quiet(rtt) / 2
+        silent >= most && self.is_behind(others, rtt)
     }
 }
 
@@ -321,6 +358,41 @@ mod tests {
         assert!(!silence.is_over(now, pulse.passed(), WAIT, RTT, Some(now)));
         (121..127).for_each(|ms| pulse.beat(at(ms), RTT));
         assert!(silence.is_over(at(127), pulse.passed(), WAIT, RTT, Some(at(126))));
+    }
+
+    /// What should have been reported while the box stood still is no silence, if nothing should have been before.
+    #[test]
+    fn time_in_which_the_box_stood_still_is_no_silence() {
+        for (due, silent_at) in [(108, 153), (150, 145)] {
+            let mut silence = steady();
+            silence.settled(at(110), number(101));
+            silence.sent(at(110), number(101), RTT);
+            // It should be reported three intervals later than a round trip, at 145 ms.
+            silence.stood_still(at(due), at(145), WAIT, RTT);
+            let found = (145..200).find(|ms| is_over(&mut silence, *ms, *ms));
+            assert_eq!(found, Some(silent_at), "{due}");
+        }
+    }
+
+    /// An overdue REPORT says something of a lane only if others are better.
+    #[test]
+    fn where_nobody_is_heard_no_lane_is_worse() {
+        let silence = steady();
+        let others = |ms, are_waiting| Some(Others { heard_at: at(ms), are_waiting });
+        let is_everywhere = |now, others| silence.is_everywhere(pulse(now), RTT, others);
+        assert!(is_everywhere(140, others(104, true)), "they fell silent together");
+        assert!(is_everywhere(105, others(105, true)), "they have just begun again");
+        assert!(!is_everywhere(106, others(105, true)), "others are better");
+        assert!(!is_everywhere(140, others(104, false)), "another one has nothing to tell");
+        assert!(!is_everywhere(140, None), "there is none");
+        let of_both = others(104, true).zip(others(106, false)).map(|(a, b)| a.and(b));
+        assert!(of_both.is_some_and(|it| it.heard_at == at(106) && !it.are_waiting));
+        let mut fresh = Silence::default();
+        fresh.begin(at(100), RTT);
+        assert!(fresh.is_everywhere(pulse(200), RTT, others(200, true)), "not seen yet");
+        assert!(!fresh.is_over(at(200), pulse(200), WAIT, RTT, None));
+        assert!(!fresh.is_everywhere(pulse(200), RTT, others(200, true)), "it is not seen at all");
+        assert!(fresh.is_everywhere(pulse(200), RTT, others(103, true)));
     }
 
     /// A path on which others' bursts delay REPORTs is silent no sooner than for a quarter longer than before.

@@ -2,6 +2,9 @@
 
 use common::time::Span;
 
+/// A REPORT may come so many intervals late.
+pub(super) const LATER: u64 = 3;
+
 /// Waits that follow from the round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {

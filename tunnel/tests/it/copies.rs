@@ -1,6 +1,8 @@
 //! Copies of retransmissions, and frames that move to other lanes.
 
-use crate::support::ends::{FIRST, Out, SESSION, lane, ms, report};
+use common::time::Span;
+
+use crate::support::ends::{FIRST, Out, SESSION, all_move, fall_silent, lane, ms, report};
 use crate::support::lanes::{Scenario, World, assert_all_in_order, scenario};
 use tunnel::message::{Echo, Report, Skip};
 use tunnel::spray::Policy;
@@ -52,7 +54,7 @@ fn copies_may_be_turned_on_and_off() {
 fn sender() -> (SenderConfig, Sender<u32>, Out) {
     let config = SenderConfig {
         lanes: 2,
-        rtt: common::time::Span::from_millis(10),
+        rtt: Span::from_millis(10),
         cache_max: 99,
         ports: 2,
         spray: Policy::default(),
@@ -166,7 +168,7 @@ fn a_lane_that_is_down_is_not_chosen() {
         let config = SenderConfig { spray, ..sender().0 };
         let (mut sender, mut out) = (Sender::<u32>::new(&config, SESSION), Out::default());
         sender.set_used(ms(0), lane(0), false, &mut out);
-        let room_on = |n: u8| move |it| (it == lane(n)).then_some(common::time::Span::ZERO);
+        let room_on = |n: u8| move |it| (it == lane(n)).then_some(Span::ZERO);
         for _ in 0..9 {
             assert_eq!(sender.choose(ms(1), Order::Ordered(5), room_on(0)), None, "{spray:?}");
             let chosen = sender.choose(ms(1), Order::Ordered(5), room_on(1));
@@ -207,8 +209,9 @@ fn all_numbers_without_a_frame_have_their_turn() {
     let now = 10 * u64::from(LOST);
     assert_eq!((sender.counts().resent, sender.kept()), (LOST.into(), LOST as usize));
     sender.set_used(ms(now), lane(0), false, &mut out);
+    all_move(&mut sender, ms(now) + Span::from_nanos(1), &mut out);
     assert_eq!((sender.counts().moved, out.skips.len()), (LOST.into(), 8));
-    sender.set_used(ms(now), lane(0), true, &mut out);
+    sender.set_used(ms(now + 1), lane(0), true, &mut out);
     sender.on_timer(ms(now + 20), &mut out);
     assert_eq!(out.skips.len(), 16);
     let mut skipped: Vec<u32> =
@@ -235,6 +238,25 @@ fn without_memory_a_frame_stays_on_its_suspect_lane() {
     assert!(sender.on_report(ms(12), &report(FIRST + 1, &[]), &mut out));
     assert_eq!((sender.kept(), out.released.len()), (1, 1), "it was late only");
     assert!(sender.is_balanced());
+}
+
+/// R-TUN-12: a sender without memory tries to move the frames of a suspect lane again with each PROBE, not without end.
+#[test]
+fn frames_that_can_not_be_moved_are_not_tried_all_the_time() {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..1_000 {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    }
+    out.is_out_of_memory = true;
+    sender.set_used(ms(5), lane(0), false, &mut out);
+    sender.set_used(ms(6), lane(0), true, &mut out);
+    let (mut now, mut calls) = (ms(5_000), 0);
+    while now < ms(6_000) {
+        sender.on_timer(now, &mut out);
+        (now, calls) = (sender.deadline().max(now), calls + 1);
+        assert!(calls < 2_000, "at {now:?}");
+    }
+    assert!(sender.counts().probes >= 3);
 }
 
 /// R-TUN-13, R-TUN-59: nor is a frame skipped that was not kept, before a REPORT says that it is lost.
@@ -287,6 +309,7 @@ fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
         sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
     }
     // The frame of lane 0 moves to lane 1, and both wait there when it fails as well.
+    fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
     sender.on_timer(ms(2_998), &mut out);
     sender.on_timer(ms(3_000), &mut out);
     assert_eq!((sender.counts().suspected, out.sent.len()), (2, 3));
@@ -297,6 +320,37 @@ fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
     }
     let moved: Vec<_> = out.sent.iter().skip(3).map(|(shim, frame)| (shim.lane, *frame)).collect();
     assert_eq!(moved, [(lane(0), 1), (lane(0), 0)]);
+}
+
+/// R-TUN-12: the frames of a suspect lane move in portions, between which a worker receives frames. Frames that have not moved when the
+/// lane is good again stay on it.
+#[test]
+fn frames_move_in_portions_until_their_lane_is_good_again() {
+    const COUNT: u32 = 1_000;
+    let (config, mut sender, mut out) = sender();
+    let config = SenderConfig { cache_max: 1 << 12, ..config };
+    for n in 0..COUNT {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    }
+    let left_at = fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
+    let mut moved = sender.counts().moved;
+    assert!((1..=64).contains(&moved), "{moved}");
+    for n in 0..4 {
+        let now = ms(left_at + 1 + n);
+        // The newest one has arrived; of the others nothing is known.
+        let number = FIRST + COUNT - 1;
+        let newest = Report { from: Some(WireNumber(number)), ..report(number + 1, &[]) };
+        assert!(n == 0 || sender.on_report(now, &newest, &mut out));
+        assert!(n == 3 || sender.deadline() <= now, "there is more to do");
+        sender.on_timer(now, &mut out);
+        let more = sender.counts().moved - moved;
+        assert!(if n < 3 { (1..=64).contains(&more) } else { more == 0 }, "{n}: {more}");
+        moved += more;
+    }
+    all_move(&mut sender, ms(left_at + 5), &mut out);
+    assert_eq!((sender.counts().moved, sender.counts().released), (moved, 1));
+    assert_eq!(sender.kept() as u32, COUNT - 1);
+    assert!(sender.is_balanced());
 }
 
 /// R-TUN-34
@@ -319,6 +373,7 @@ fn frames_that_found_no_good_lane_move_once_there_is_one() {
     for n in 0..2 {
         sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
     }
+    fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
     sender.on_timer(ms(2_998), &mut out);
     sender.on_timer(ms(3_000), &mut out);
     assert_eq!((sender.counts().suspected, out.sent.len()), (2, 3), "all wait on lane 1");

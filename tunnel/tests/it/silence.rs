@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use common::time::{Span, Time};
+use tunnel::message::Report;
 use tunnel::spray::Policy;
 use tunnel::{Health, Order, Sender, SenderConfig};
 
-use crate::support::ends::{FIRST, Out, SESSION, lane, ms, report};
+use crate::support::ends::{FIRST, Out, SESSION, all_move, lane, ms, report};
 use crate::support::lanes::*;
 use crate::support::noise::Noise;
 
@@ -154,7 +155,7 @@ fn a_lane_that_still_carries_what_was_moved_is_not_left_again() {
         sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
     });
     sender.on_timer(ms(500), &mut out);
-    sender.on_timer(ms(501), &mut out);
+    all_move(&mut sender, ms(502), &mut out);
     assert_ne!(sender.health(lane(0)), Some(Health::Good));
     assert_eq!(sender.counts().moved, 1_000);
     // The path delivers again: one frame in each millisecond.
@@ -188,9 +189,10 @@ fn a_frame_that_was_sent_on_a_suspect_lane_moves_to_one_that_is_good_again() {
         let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
         sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), 1, &mut out);
         sender.on_timer(ms(500), &mut out);
-        sender.on_frame(&config, ms(500), lane(1), Order::Free.into(), 2, &mut out);
+        sender.on_timer(ms(502), &mut out);
+        sender.on_frame(&config, ms(502), lane(1), Order::Free.into(), 2, &mut out);
         sender.on_timer(ms(1_000), &mut out);
-        sender.on_timer(ms(1_001), &mut out);
+        sender.on_timer(ms(1_002), &mut out);
         let is_suspect = |n, sender: &Sender<u32>| sender.health(lane(n)) != Some(Health::Good);
         assert!((0..2).all(|n| is_suspect(n, &sender)));
         sender.on_frame(&config, ms(1_010), lane(1), Order::Free.into(), 3, &mut out);
@@ -207,4 +209,35 @@ fn a_frame_that_was_sent_on_a_suspect_lane_moves_to_one_that_is_good_again() {
             out.sent[sent..].iter().map(|(shim, frame)| (shim.lane, *frame)).collect();
         assert!(moved.contains(&(lane(0), 3)), "{moved:?}");
     }
+}
+
+/// R-TUN-12: the last frames of a lane on a path that is dead, of which R-TUN-58 does not remember when they were sent, move while another
+/// lane carries more and more.
+#[test]
+fn the_last_frames_of_a_dead_lane_move_while_another_one_is_busy() {
+    let config = SenderConfig {
+        lanes: 2,
+        rtt: Span::from_millis(10),
+        cache_max: 999,
+        ports: 2,
+        spray: Policy::default(),
+        resend_copies: 1,
+    };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    let frame = |sender: &mut Sender<u32>, now, n, id, out: &mut Out| {
+        sender.on_frame(&config, now, lane(n), Order::Free.into(), id, out);
+    };
+    frame(&mut sender, ms(0), 0, 1, &mut out);
+    frame(&mut sender, ms(0) + Span::from_micros(1), 0, 2, &mut out);
+    sender.on_report(ms(10), &report(FIRST + 1, &[]), &mut out);
+    for n in 0..40 {
+        frame(&mut sender, ms(n), 1, 10 + n as u32, &mut out);
+        if n >= 10 {
+            let next = FIRST + n as u32 - 9;
+            sender.on_report(ms(n), &Report { lane: lane(1), ..report(next, &[]) }, &mut out);
+        }
+        sender.on_timer(ms(n), &mut out);
+    }
+    assert_ne!(sender.health(lane(0)), Some(Health::Good));
+    assert_eq!((sender.counts().moved, sender.health(lane(1))), (1, Some(Health::Good)));
 }

@@ -6,8 +6,8 @@ use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
-    Deliver, Lane, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session, Transmit,
-    WireNumber,
+    Deliver, Health, Lane, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
+    Transmit, WireNumber,
 };
 
 pub const SESSION: Session = Session::new(1_000);
@@ -80,6 +80,34 @@ impl Recover for Out {
     fn skip(&mut self, via: Lane, skip: Skip) {
         self.skips_via.push(via);
         self.skips.push(skip);
+    }
+}
+
+/// One lane falls silent while another is heard, in each millisecond from `from` on, until it is suspect. Nothing is news.
+/// Returns when it is.
+pub fn fall_silent(
+    sender: &mut Sender<u32>,
+    (silent, heard): (Lane, Lane),
+    from: u64,
+    out: &mut Out,
+) -> u64 {
+    for at in from..from + 200 {
+        let now = ms(at);
+        sender.on_report(now, &Report { lane: heard, ..report(FIRST, &[]) }, out);
+        sender.on_timer(now, out);
+        if sender.health(silent) != Some(Health::Good) {
+            return at;
+        }
+    }
+    panic!("{silent:?} is not suspect 200 ms later");
+}
+
+/// Time passes until all frames have moved that are to move.
+pub fn all_move(sender: &mut Sender<u32>, from: Time, out: &mut Out) {
+    let mut now = from;
+    while sender.deadline() <= now {
+        sender.on_timer(now, out);
+        now += Span::from_nanos(1);
     }
 }
 

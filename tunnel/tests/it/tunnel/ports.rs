@@ -4,7 +4,8 @@ use crate::support::{Kind, Scenario, World};
 use common::control::Keys;
 use common::time::Span;
 use tunnel::message::{self, Message};
-use tunnel::{Health, Lane, Port};
+use tunnel::spray::Policy;
+use tunnel::{Health, Lane, Port, Sent, Setting};
 
 fn world(kind: Kind, ports: u8, is_crossed: bool) -> World {
     let mut world = World::new(Scenario { kind, ports, is_crossed, ..Scenario::default() });
@@ -126,28 +127,56 @@ fn a_path_that_dies_while_another_lives_is_left_soon() {
     }
 }
 
+/// How often a peer stands still.
+const STANDSTILLS: u64 = 20;
+
+/// Both boxes talk, and now and then nothing comes from box `still`, each time for `ms`. Returns what the other box sent.
+fn stand_still(world: &mut World, still: usize, ms: u64) -> Sent {
+    world.talk(2_000);
+    for _ in 0..STANDSTILLS {
+        world.link.dead[still] = true;
+        let end = world.now() + Span::from_millis(ms);
+        while world.now() < end {
+            world.talk(1);
+        }
+        world.link.dead[still] = false;
+        world.talk(2_000);
+    }
+    let sent = world.boxes[1 - still].sent();
+    world.rest();
+    // Losses beyond the share of resends are skipped. R-TUN-9
+    world.assert_nothing_doubled();
+    sent
+}
+
 /// R-TUN-58: if nothing comes from the peer, no lane is left for its silence, although the paths fall silent one after the
 /// other. They have round trips of 10 to 14 ms.
 #[test]
 fn a_peer_that_stands_still_is_no_dead_lane() {
     for still in 0..2 {
-        let dead = [still == 0, still == 1];
+        let sent = stand_still(&mut world(Kind::Ethernet, 3, false), still, 9);
+        assert_eq!((sent.suspected, sent.moved), (0, 0), "{still}");
+    }
+}
+
+/// R-TUN-12: where all lanes carry frames, that holds for a peer that stands still for longer than a REPORT takes.
+#[test]
+fn a_peer_that_stands_still_for_long_makes_no_lane_suspect_where_all_carry_frames() {
+    for still in 0..2 {
         let mut world = world(Kind::Ethernet, 3, false);
-        world.talk(2_000);
-        for _ in 0..20 {
-            world.link.dead = dead;
-            let end = world.now() + Span::from_millis(9);
-            while world.now() < end {
-                world.talk(1);
-            }
-            world.link.dead = [false, false];
-            world.talk(2_000);
-        }
-        let sent = world.boxes[1 - still].sent();
-        assert_eq!((sent.suspected, sent.moved), (0, 0), "{dead:?}");
-        world.rest();
-        // What is lost beyond the share of resends is skipped. R-TUN-9
-        world.assert_nothing_doubled();
+        world.boxes[1 - still].set(Setting::Spray(Policy::Oblivious));
+        let sent = stand_still(&mut world, still, 35);
+        assert_eq!((sent.suspected, sent.moved), (0, 0), "{still}");
+    }
+}
+
+/// R-TUN-12: where a lane is idle, the frames of one other lane may move to it, once for each standstill.
+#[test]
+fn a_peer_that_stands_still_for_long_makes_one_lane_suspect_at_most_where_one_is_idle() {
+    for still in 0..2 {
+        let sent = stand_still(&mut world(Kind::Ethernet, 3, false), still, 35);
+        assert!(sent.suspected <= STANDSTILLS, "{still}: {} verdicts", sent.suspected);
+        assert!(sent.moved < sent.frames / 8, "{still}: {} of {}", sent.moved, sent.frames);
     }
 }
 
