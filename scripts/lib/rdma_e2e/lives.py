@@ -37,7 +37,7 @@ def killed(*sites: str) -> Test:
             link.start(*sites)
             took_s.append(time.monotonic() - start)
 
-        all_s = copy_checked(bench, _COPIED_MIB, kill_and_start)
+        all_s = copy_checked(bench, _COPIED_MIB, kill_and_start).seconds
         left_s = all_s - took_s[0]
         if left_s < _AFTER_S:
             raise Failed(f"{_COPIED_MIB} MiB took {all_s:.1f} s, the restart was over after {took_s[0]:.1f} s: too late to show anything")
@@ -65,7 +65,7 @@ def silenced(path: int, seconds: float) -> Test:
                 time.sleep(seconds)
 
         moved = count("lr2_tunnel_moved_frames_total")
-        all_s = copy_checked(bench, _COPIED_MIB, silence)
+        all_s = copy_checked(bench, _COPIED_MIB, silence).seconds
         if all_s < _BEFORE_S + seconds:
             raise Failed(f"{_COPIED_MIB} MiB took {all_s:.1f} s: the path was silent for {seconds:g} s after {_BEFORE_S:g} s, and much of it when nothing was sent")
         if (moved := count("lr2_tunnel_moved_frames_total") - moved) == 0:

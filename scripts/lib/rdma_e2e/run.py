@@ -35,7 +35,7 @@ class Run:
         self.results: list[dict[str, Any]] = []
         self.reports: dict[str, dict[str, Any]] = {}
         self._off: dict[Losses, dict[str, float]] = {}
-        """The seconds that timed cases took with recovery off, by losses."""
+        """For how many seconds RDMA was at work in timed cases with recovery off, by losses."""
         self.ended: Ended | None = None
         """Why it ended early, if it did."""
 
@@ -50,7 +50,7 @@ class Run:
                 self._against_off(Scene(scene.setting, timed), took)
 
     def _scene(self, scene: Scene, guests_boot: bool = False, is_again: bool = False) -> dict[str, float]:
-        """Run the cases of a scene. The seconds that clients took, by those that passed."""
+        """Run the cases of a scene. For how many seconds RDMA was at work, by those that passed."""
         setting = scene.setting
         took = {}
         with self.link.running(setting):
@@ -63,6 +63,7 @@ class Run:
                 with self._never_idle() if setting.burst and not case.timed else contextlib.nullcontext():
                     if self._case(case, setting):
                         took[case.name] = self.bench.seconds - before
+                        assert took[case.name] > 0 or not case.timed, f"{case.name} does not say how long it took"
             self._note("kernels", setting.name, self._trouble(), time.monotonic(), "nothing amiss in the guests' logs")
         self._after(scene, is_again)
         return took
@@ -81,12 +82,12 @@ class Run:
             took = took | self._scene(again.named("again"), is_again=True)
             off |= self._scene(again.named("again-off", recovery="off"))
         problems = [
-            f"{case.name} took {took[case.name]:.1f} s, {off[case.name]:.1f} s with recovery off; measured twice"
+            f"{case.name} took {took[case.name]:.2f} s, {off[case.name]:.2f} s with recovery off; measured twice"
             for case in slow
             if evidence.slower(took[case.name], off.get(case.name))
         ]
         pairs = {case.name: (took[case.name], off[case.name]) for case in scene.cases if case.name in off}
-        shown = ", ".join(f"{name} {with_s:.1f} against {without_s:.1f} s" for name, (with_s, without_s) in pairs.items())
+        shown = ", ".join(f"{name} {with_s:.2f} against {without_s:.2f} s" for name, (with_s, without_s) in pairs.items())
         self._note("against-off", scene.setting.name, problems, start, shown)
         self.results[-1]["against_off"] = {name: [round(seconds, 2) for seconds in pair] for name, pair in pairs.items()}
 
