@@ -49,6 +49,8 @@ pub(super) struct Silence {
     count: usize,
     /// From when on the next transmission is remembered.
     mark_at: Time,
+    /// When the newest one was sent that was [forgotten](Self::forget).
+    forgotten: Time,
     /// When a REPORT was news, or the first frame was sent that waits for one.
     news_at: Time,
     heard_at: Time,
@@ -87,6 +89,7 @@ impl Default for Silence {
             first: 0,
             count: 0,
             mark_at: Time::ZERO,
+            forgotten: Time::ZERO,
             news_at: Time::ZERO,
             heard_at: Time::ZERO,
             look_at: Time::NEVER,
@@ -148,12 +151,15 @@ impl Silence {
                 self.mark_at = Time::ZERO;
             }
         }
+        self.forgotten = last.unwrap_or(self.forgotten);
         last
     }
 
-    /// Whether the oldest transmission that is remembered was sent longer ago than `wait`.
+    /// Whether the oldest transmission of which nothing is reported was sent longer ago than `wait`, as far as is remembered: if none
+    /// is, all of them were sent soon after one that was.
     pub fn is_late(&self, now: Time, wait: Span) -> bool {
-        self.count > 0 && now >= self.marks[self.first].1 + wait
+        let sent_at = if self.count > 0 { self.marks[self.first].1 } else { self.forgotten };
+        now >= sent_at + wait
     }
 
     /// A round trip took so long.

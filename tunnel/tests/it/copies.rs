@@ -353,6 +353,33 @@ fn frames_move_in_portions_until_their_lane_is_good_again() {
     assert!(sender.is_balanced());
 }
 
+/// R-TUN-12: the only good lane fails while frames move to it. Of those that are left it is not remembered when they were sent.
+#[test]
+fn frames_whose_move_was_cut_off_move_once_there_is_a_good_lane() {
+    const COUNT: u32 = 1_000;
+    let (config, mut sender, mut out) = sender();
+    let config = SenderConfig { cache_max: 1 << 12, ..config };
+    for n in 0..COUNT {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    }
+    let left_at = fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
+    sender.set_used(ms(left_at), lane(1), false, &mut out);
+    all_move(&mut sender, ms(left_at + 1), &mut out);
+    let moved = sender.counts().moved;
+    assert!((1..=64).contains(&moved), "{moved}");
+    sender.set_used(ms(left_at + 2), lane(1), true, &mut out);
+    for n in 3..6 {
+        let answer = Report { lane: lane(1), ..report(FIRST, &[]) };
+        assert!(sender.on_report(ms(left_at + n), &answer, &mut out));
+    }
+    all_move(&mut sender, ms(left_at + 6), &mut out);
+    let on_lane_1 =
+        out.sent.iter().filter(|(shim, _)| shim.lane == lane(1)).map(|(_, frame)| *frame);
+    let on_lane_1: std::collections::BTreeSet<_> = on_lane_1.collect();
+    assert_eq!(on_lane_1.len(), COUNT as usize);
+    assert!(sender.is_balanced());
+}
+
 /// R-TUN-34
 #[test]
 fn a_link_that_loses_little_gets_no_copies() {
