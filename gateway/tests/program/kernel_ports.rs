@@ -7,16 +7,14 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::link_loss::{in_a_namespace, ip, packet_socket};
+use crate::cables::{cable, in_a_namespace, ip, packet_socket};
 use crate::support::{Folder, Running, SMALL, config, free_address};
 
 /// A cable from `host` to `lan`, with a neighbour at its end to whom the host can send; and `wan`.
 fn cables() -> UdpSocket {
     for (a, b) in [("host", "lan"), ("wan", "far")] {
-        assert!(ip(&format!("link add {a} type veth peer name {b}")));
-        assert!(
-            ip(&format!("link set {a} mtu 9000 up")) && ip(&format!("link set {b} mtu 9000 up"))
-        );
+        cable(a, b);
+        assert!(ip(&format!("link set {a} mtu 9000")) && ip(&format!("link set {b} mtu 9000")));
     }
     assert!(ip("address add 10.77.0.1/24 dev host"));
     assert!(ip("neighbour add 10.77.0.2 lladdr 02:00:00:00:00:02 dev host"));

@@ -5,59 +5,19 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gateway::instance::{Instance, Purpose};
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::Signal;
 
+use crate::cables::{cable, has_carrier, in_a_namespace, ip, packet_socket, until};
 use crate::support::{Folder, Running, SMALL, config, fails_with, free_address};
 
 /// As long as a failure may take to be passed on, with room for a machine that has something else to do: 100 ms are
 /// promised, and 20 ms pass between two looks.
 const SOON: Duration = Duration::from_millis(100);
 
-pub fn ip(arguments: &str) -> bool {
-    Command::new("ip").args(arguments.split_whitespace()).status().unwrap().success()
-}
-
-/// Whether an interface of this namespace has a carrier, by `ip`: `/sys` is that of another namespace.
-pub fn has_carrier(name: &str) -> bool {
-    let output = Command::new("ip").args(["-o", "link", "show", "dev", name]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let flags = text.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
-    let flags: Vec<_> = flags.map(|(flags, _)| flags.split(',').collect()).unwrap_or_default();
-    flags.contains(&"UP") && flags.contains(&"LOWER_UP")
-}
-
-/// How long it takes until an interface has a carrier, or none.
-pub fn until(name: &str, carrier: bool) -> Duration {
-    let start = Instant::now();
-    while has_carrier(name) != carrier {
-        assert!(start.elapsed() < Duration::from_secs(20), "{name} has not {carrier}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    start.elapsed()
-}
-
-/// In a namespace of this thread's own; `false` without the right to make one.
-pub fn in_a_namespace() -> bool {
-    let is_there = unshare(CloneFlags::CLONE_NEWNET).is_ok();
-    if is_there {
-        assert!(ip("link set lo up"));
-    } else {
-        eprintln!("not tested: only root may make a network namespace");
-    }
-    is_there
-}
-
 /// Four interfaces: `host` and `lan`, `wan` and `far`, each two a cable.
 fn cables() {
-    for (a, b) in [("host", "lan"), ("wan", "far")] {
-        assert!(ip(&format!("link add {a} type veth peer name {b}")));
-        assert!(ip(&format!("link set {a} up")) && ip(&format!("link set {b} up")));
-    }
-}
-
-pub fn packet_socket(n: u8, name: &str) -> String {
-    format!("net_af_packet{n},iface={name},blocksz=4096,framesz=2048")
+    cable("host", "lan");
+    cable("wan", "far");
 }
 
 #[test]

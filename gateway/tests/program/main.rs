@@ -1,6 +1,7 @@
 //! Tests of the real program, on ports that need no NIC.
 
 mod api;
+mod cables;
 mod kernel_ports;
 mod link_loss;
 mod pages;

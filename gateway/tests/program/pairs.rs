@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::link_loss::{in_a_namespace, ip, packet_socket, until};
+use crate::cables::{cable, in_a_namespace, ip, packet_socket, until};
 use crate::support::{
     Folder, Running, SMALL, config, fails_with, free_address, lr2_gateway, read_pcap, stderr,
     write_pcap,
@@ -329,8 +329,7 @@ fn a_pair_is_opened_as_soon_as_it_can_be() {
     // A connection that was answered may be open for a moment.
     gateway.wait_quietly("as few open files as before", || handles() <= before);
 
-    assert!(ip("link add far type veth peer name late"));
-    assert!(ip("link set far up") && ip("link set late up"));
+    cable("far", "late");
     gateway.wait_quietly("a good /healthz", || ask(listen, "/healthz").ends_with("\r\n\r\nok\n"));
     gateway.wait_quietly("frames of the west", || sent("west").is_some_and(|sent| sent > 1_000.0));
     assert!(sent("east").unwrap() > east);
@@ -397,10 +396,7 @@ fn a_lost_link_is_passed_on_within_its_pair() {
     let mut all = Vec::new();
     for (n, name) in [(0, "east"), (2, "west")] {
         for (a, b) in [("host", "lan"), ("far", "wan")] {
-            assert!(ip(&format!("link add {name}-{a} type veth peer name {name}-{b}")));
-            assert!(
-                ip(&format!("link set {name}-{a} up")) && ip(&format!("link set {name}-{b} up"))
-            );
+            cable(&format!("{name}-{a}"), &format!("{name}-{b}"));
         }
         let port = |n, side| packet_socket(n, &format!("{name}-{side}"));
         all.push(pair(name, &port(n, "lan"), &port(n + 1, "wan")));

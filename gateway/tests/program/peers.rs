@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
 
-use crate::link_loss::{in_a_namespace, ip, packet_socket};
+use crate::cables::{cable, in_a_namespace, packet_socket};
 use crate::support::{Folder, Running, free_address, lr2_gateway, send, small_of};
 
 /// Time in which a condition has to be said. On a machine that is busy with other tests everything takes longer.
@@ -76,8 +76,7 @@ impl Logged {
 
 /// A host at the other end of the first box's LAN cable: it sends one flow until the returned value is dropped.
 fn host() -> Sender<()> {
-    assert!(ip("link add host type veth peer name lan"));
-    assert!(ip("link set host up") && ip("link set lan up"));
+    cable("host", "lan");
     let here = getifaddrs().unwrap().find_map(|interface| {
         let address = *interface.address?.as_link_addr()?;
         (interface.interface_name == "host").then_some(address)
