@@ -49,7 +49,7 @@ fn in_short(judged: &[Judged]) -> String {
         let dead: u64 = verdicts().map(|verdict| verdict.dead).sum();
         text += &bullet(&format!(
             "`{}`: {} of {} cells met; the worst mean is {} times go-back-N's, the worst 99th \
-             percentile {} times; {dead} messages incomplete.",
+             percentile {} times; incomplete messages: {dead}.",
             scheme.name(),
             met(judged, scheme),
             judged.len(),
@@ -58,7 +58,7 @@ fn in_short(judged: &[Judged]) -> String {
         ));
     }
     let dead: u64 = judged.iter().map(|judged| judged.plain_dead).sum();
-    text + &bullet(&format!("`gbn`: {dead} messages incomplete."))
+    text + &bullet(&format!("`gbn`: incomplete messages: {dead}."))
 }
 
 fn cells(judged: &[Judged]) -> String {
