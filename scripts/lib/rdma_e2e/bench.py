@@ -25,7 +25,7 @@ class Pair:
     server: Result
     client: Result
     seconds: float
-    """Of the client, with what it does before and after its RDMA."""
+    """From the client's start to its end, its connection over TCP included."""
 
     def shown(self) -> str:
         """How both ended, for people."""

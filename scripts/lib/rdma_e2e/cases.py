@@ -2,8 +2,8 @@
 
 Completion and content: two guests without hardware virtualisation on the cores of
 the gateways make rates and times meaningless by themselves. A time counts only beside
-that of the same test with recovery off, on the same machine a moment later. It is the time for
-which RDMA was at work, as the programs say: before that they agree over TCP, where a lost SYN
+that of the same test with recovery off, on the same machine a moment later. It is the time of
+the RDMA transfer, as the programs print it: before that they connect over TCP, where a lost SYN
 costs a second with recovery and without.
 """
 
@@ -270,7 +270,7 @@ def copy_checked(bench: Bench, mebibytes: int, meanwhile: Callable[[], None] | N
 
 
 def _seconds(pair: Pair) -> float:
-    """What the client says that its bytes took; all of its time, if it ended before it said so (see the race)."""
+    """The transfer time that the client prints. A client that the race above ends prints none: its whole run time."""
     said = re.search(r"^\d+ bytes in ([\d.]+) seconds", pair.client.output, re.MULTILINE)
     return float(said[1]) if said else pair.seconds
 

@@ -322,23 +322,32 @@ fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
     assert_eq!(moved, [(lane(0), 1), (lane(0), 0)]);
 }
 
+/// Frames that are sent at once in [`a_burst_moves`].
+const BURST: u32 = 1_000;
+
+/// Lane 0 is suspect with a burst of frames of which nothing is reported, and the first portion has moved to lane 1. Returns also when it
+/// became suspect, in milliseconds.
+fn a_burst_moves() -> (Sender<u32>, Out, u64) {
+    let (config, mut sender, mut out) = sender();
+    let config = SenderConfig { cache_max: 1 << 12, ..config };
+    for n in 0..BURST {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+    }
+    let left_at = fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
+    (sender, out, left_at)
+}
+
 /// R-TUN-12: the frames of a suspect lane move in portions, between which a worker receives frames. Frames that have not moved when the
 /// lane is good again stay on it.
 #[test]
 fn frames_move_in_portions_until_their_lane_is_good_again() {
-    const COUNT: u32 = 1_000;
-    let (config, mut sender, mut out) = sender();
-    let config = SenderConfig { cache_max: 1 << 12, ..config };
-    for n in 0..COUNT {
-        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
-    }
-    let left_at = fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
+    let (mut sender, mut out, left_at) = a_burst_moves();
     let mut moved = sender.counts().moved;
     assert!((1..=64).contains(&moved), "{moved}");
     for n in 0..4 {
         let now = ms(left_at + 1 + n);
         // The newest one has arrived; of the others nothing is known.
-        let number = FIRST + COUNT - 1;
+        let number = FIRST + BURST - 1;
         let newest = Report { from: Some(WireNumber(number)), ..report(number + 1, &[]) };
         assert!(n == 0 || sender.on_report(now, &newest, &mut out));
         assert!(n == 3 || sender.deadline() <= now, "there is more to do");
@@ -349,20 +358,14 @@ fn frames_move_in_portions_until_their_lane_is_good_again() {
     }
     all_move(&mut sender, ms(left_at + 5), &mut out);
     assert_eq!((sender.counts().moved, sender.counts().released), (moved, 1));
-    assert_eq!(sender.kept() as u32, COUNT - 1);
+    assert_eq!(sender.kept() as u32, BURST - 1);
     assert!(sender.is_balanced());
 }
 
 /// R-TUN-12: the only good lane fails while frames move to it. Of those that are left it is not remembered when they were sent.
 #[test]
 fn frames_whose_move_was_cut_off_move_once_there_is_a_good_lane() {
-    const COUNT: u32 = 1_000;
-    let (config, mut sender, mut out) = sender();
-    let config = SenderConfig { cache_max: 1 << 12, ..config };
-    for n in 0..COUNT {
-        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
-    }
-    let left_at = fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
+    let (mut sender, mut out, left_at) = a_burst_moves();
     sender.set_used(ms(left_at), lane(1), false, &mut out);
     all_move(&mut sender, ms(left_at + 1), &mut out);
     let moved = sender.counts().moved;
@@ -376,7 +379,7 @@ fn frames_whose_move_was_cut_off_move_once_there_is_a_good_lane() {
     let on_lane_1 =
         out.sent.iter().filter(|(shim, _)| shim.lane == lane(1)).map(|(_, frame)| *frame);
     let on_lane_1: std::collections::BTreeSet<_> = on_lane_1.collect();
-    assert_eq!(on_lane_1.len(), COUNT as usize);
+    assert_eq!(on_lane_1.len(), BURST as usize);
     assert!(sender.is_balanced());
 }
 

@@ -130,7 +130,8 @@ fn a_path_that_dies_while_another_lives_is_left_soon() {
 /// How often a peer stands still.
 const STANDSTILLS: u64 = 20;
 
-/// Both boxes talk, and now and then nothing comes from box `still`, each time for `ms`. Returns what the other box sent.
+/// Both boxes send frames. The path from box `still` carries nothing for `ms` milliseconds, [`STANDSTILLS`] times. Returns the counts of
+/// the other box.
 fn stand_still(world: &mut World, still: usize, ms: u64) -> Sent {
     world.talk(2_000);
     for _ in 0..STANDSTILLS {
