@@ -38,6 +38,7 @@ impl<K> Sender<K> {
     pub(super) fn move_on<T: Recover<Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
         let Some(number) = self.lanes[from.index()].moving.take() else { return };
         if self.substitute(from, 0) == from {
+            // There is no good lane, or this one is good again and delivers what is left.
             return;
         }
         let state = &mut self.lanes[from.index()];

@@ -312,12 +312,8 @@ impl<K> Outgoing<K> {
         self.probes = if is_news { 0 } else { self.probes };
         if let Health::Suspect { answers } = self.health {
             let answers = answers + 1;
-            if answers < ANSWERS {
-                self.health = Health::Suspect { answers };
-            } else {
-                // The lane delivers, so that the frames that are left on it need not move.
-                (self.health, self.moving) = (Health::Good, None);
-            }
+            self.health =
+                if answers < ANSWERS { Health::Suspect { answers } } else { Health::Good };
         }
         self.counts.released += freed as u64;
         freed
