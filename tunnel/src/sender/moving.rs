@@ -37,8 +37,8 @@ impl<K> Sender<K> {
     /// Sends more of them, if some are to move.
     pub(super) fn move_on<T: Recover<Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
         let Some(number) = self.lanes[from.index()].moving.take() else { return };
-        if self.substitute(from, 0) == from {
-            // There is no good lane, or this one is good again and delivers what is left.
+        if self.usable(from) == from {
+            // This one is good again and delivers what is left, or there is no good lane.
             return;
         }
         let state = &mut self.lanes[from.index()];
@@ -89,8 +89,8 @@ impl<K> Sender<K> {
     /// Tells the receiver on a good lane which numbers of a lane that is not good carry no frame any more: a REPORT that
     /// asks for them, and a SKIP that answers it, may not cross that lane. R-TUN-59
     pub(super) fn skip_elsewhere<T: Recover<Kept = K>>(&mut self, lane: Lane, out: &mut T) {
-        let via = self.substitute(lane, 0);
-        if via != lane && !self.is_good(lane) {
+        let via = self.usable(lane);
+        if via != lane {
             self.skip(lane, via, |_| true, out);
             // No REPORT shortens the list: the rest has its turn with the next PROBE.
             self.lanes[lane.index()].dead.rotate(MAX_SKIPS * MAX_RANGES);

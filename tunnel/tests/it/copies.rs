@@ -6,7 +6,7 @@ use crate::support::ends::{FIRST, Out, SESSION, all_move, fall_silent, lane, ms,
 use crate::support::lanes::{Scenario, World, assert_all_in_order, scenario};
 use tunnel::message::{Echo, Report, Skip};
 use tunnel::spray::Policy;
-use tunnel::{Order, Sender, SenderConfig, Setting, WireNumber};
+use tunnel::{Lane, Order, Sender, SenderConfig, Setting, WireNumber};
 
 /// R-TUN-34: where 5 % is lost, hardly a frame is lost twice in a row, and none is delivered twice.
 #[test]
@@ -325,30 +325,36 @@ fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
 /// Frames that are sent at once in [`a_burst_moves`].
 const BURST: u32 = 1_000;
 
-/// Lane 0 is suspect with a burst of frames of which nothing is reported, and the first portion has moved to lane 1. Returns also when it
-/// became suspect, in milliseconds.
-fn a_burst_moves() -> (Sender<u32>, Out, u64) {
+/// Lane `from` is suspect with a burst of frames of which nothing is reported, and the first portion has moved to lane `to`. Returns also
+/// when it became suspect, in milliseconds.
+fn a_burst_moves(from: Lane, to: Lane) -> (Sender<u32>, Out, u64) {
     let (config, mut sender, mut out) = sender();
     let config = SenderConfig { cache_max: 1 << 12, ..config };
     for n in 0..BURST {
-        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
+        sender.on_frame(&config, ms(0), from, Order::Free.into(), n, &mut out);
     }
-    let left_at = fall_silent(&mut sender, (lane(0), lane(1)), 2_000, &mut out);
+    let left_at = fall_silent(&mut sender, (from, to), 2_000, &mut out);
     (sender, out, left_at)
 }
 
 /// R-TUN-12: the frames of a suspect lane move in portions, between which a worker receives frames. Frames that have not moved when the
-/// lane is good again stay on it.
+/// lane is good again stay on it, whichever of the good lanes comes first.
 #[test]
 fn frames_move_in_portions_until_their_lane_is_good_again() {
-    let (mut sender, mut out, left_at) = a_burst_moves();
+    stays_once_it_is_good(lane(0), lane(1));
+    stays_once_it_is_good(lane(1), lane(0));
+}
+
+fn stays_once_it_is_good(from: Lane, to: Lane) {
+    let (mut sender, mut out, left_at) = a_burst_moves(from, to);
     let mut moved = sender.counts().moved;
     assert!((1..=64).contains(&moved), "{moved}");
     for n in 0..4 {
         let now = ms(left_at + 1 + n);
         // The newest one has arrived; of the others nothing is known.
         let number = FIRST + BURST - 1;
-        let newest = Report { from: Some(WireNumber(number)), ..report(number + 1, &[]) };
+        let newest =
+            Report { lane: from, from: Some(WireNumber(number)), ..report(number + 1, &[]) };
         assert!(n == 0 || sender.on_report(now, &newest, &mut out));
         assert!(n == 3 || sender.deadline() <= now, "there is more to do");
         sender.on_timer(now, &mut out);
@@ -365,7 +371,7 @@ fn frames_move_in_portions_until_their_lane_is_good_again() {
 /// R-TUN-12: the only good lane fails while frames move to it. Of those that are left it is not remembered when they were sent.
 #[test]
 fn frames_whose_move_was_cut_off_move_once_there_is_a_good_lane() {
-    let (mut sender, mut out, left_at) = a_burst_moves();
+    let (mut sender, mut out, left_at) = a_burst_moves(lane(0), lane(1));
     sender.set_used(ms(left_at), lane(1), false, &mut out);
     all_move(&mut sender, ms(left_at + 1), &mut out);
     let moved = sender.counts().moved;
