@@ -1,7 +1,7 @@
 //! A sender and a receiver on two lanes that lose, repeat and reorder as the input says, and a stranger's
 //! shims, against what each flow has sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::time::{Span, Time};
 use common::verdict::{Mode, Tolerance};
@@ -100,6 +100,10 @@ struct World {
     kept: usize,
     /// The most that might wait at the receiver since it last fitted its pool.
     waiting_max: usize,
+    /// When each delivered frame was.
+    delivered_at: Vec<Time>,
+    /// The shortest time that the receiver has waited for a number.
+    give_up: Span,
 }
 
 /// `data` is a sequence of operations.
@@ -146,6 +150,8 @@ impl World {
         Self {
             sender: (sender.clone(), Sender::new(&sender, SESSION)),
             waiting_max: receiver.waiting_max,
+            delivered_at: Vec::new(),
+            give_up: receiver.give_up,
             receiver: (receiver.clone(), Receiver::new(&receiver, SESSION)),
             kept: 0,
             out: Out::default(),
@@ -197,6 +203,7 @@ impl World {
         self.sender.1.retune(&mut self.sender.0, self.now, &tuning);
         self.receiver.1.retune(&mut self.receiver.0, self.now, &tuning);
         self.waiting_max = self.waiting_max.max(self.receiver.0.waiting_max);
+        self.give_up = self.give_up.min(tuning.give_up);
         // A frame of the same moment counts as one from before the change.
         self.pass(Span::from_nanos(1));
     }
@@ -278,6 +285,7 @@ impl World {
             let way = usize::from(matches!(sent, Sent::Report(_)));
             self.lanes[usize::from(lane.get())][way].push(sent);
         }
+        self.delivered_at.resize(self.out.delivered.len(), self.now);
         let (sender, receiver) = (&self.sender.1, &self.receiver.1);
         assert!(sender.is_balanced() && receiver.is_balanced());
         assert_eq!(sender.counts().released, self.out.released);
@@ -332,15 +340,22 @@ impl World {
         }
     }
 
-    /// An ACK has overtaken ACKs only, and no other frame has overtaken any.
+    /// An ACK has overtaken ACKs only. No other frame has overtaken any, but ACKs behind one that was delivered early and has waited for
+    /// its predecessor as long as the receiver waits. R-TUN-10
     fn assert_in_order(&self) {
-        let mut came: [BTreeSet<u32>; 8] = Default::default();
-        for (flow, n) in self.out.delivered.iter().filter_map(|frame| frame.0) {
+        let mut came: [BTreeMap<u32, Time>; 8] = Default::default();
+        for (frame, now) in self.out.delivered.iter().zip(&self.delivered_at) {
+            let Some((flow, n)) = frame.0 else { continue };
             let came = &mut came[usize::from(flow)];
-            let may_overtake = |before: u32| is_ack(flow, n) && is_ack(flow, before);
-            let is_in_order = (0..n).all(|before| came.contains(&before) || may_overtake(before));
+            let is_overdue =
+                |(ack, at): (&u32, &Time)| is_ack(flow, *ack) && *now >= *at + self.give_up;
+            let may_overtake = |before: u32| {
+                is_ack(flow, before) && (is_ack(flow, n) || came.range(before..n).any(is_overdue))
+            };
+            let is_in_order =
+                (0..n).all(|before| came.contains_key(&before) || may_overtake(before));
             assert!(is_in_order, "flow {flow}: {n} after {came:?}");
-            came.insert(n);
+            came.insert(n, *now);
         }
     }
 }

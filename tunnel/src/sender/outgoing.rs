@@ -148,7 +148,7 @@ impl<K> Outgoing<K> {
 
     /// Nothing is resent any more: all may be freed.
     pub fn end(&mut self) {
-        self.base = self.next();
+        (self.base, self.covered) = (self.next(), self.next());
         self.others.clear();
         self.moving = None;
     }
@@ -429,11 +429,12 @@ impl<K> Outgoing<K> {
         self.silence.heard_at()
     }
 
-    /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
+    /// When a PROBE is due; [`Time::NEVER`] on a good lane if all is reported and the receiver knows of all numbers, also those whose
+    /// frames have moved. R-TUN-12
     #[inline]
     pub fn probe_due(&self) -> Time {
         let is_quiet = match self.health {
-            Health::Good => self.is_idle(),
+            Health::Good => self.is_idle() && self.covered == self.next(),
             Health::Suspect { .. } => false,
             Health::Down => true,
         };
@@ -448,7 +449,7 @@ impl<K> Outgoing<K> {
     #[inline]
     pub fn due(&self) -> Time {
         let probe_due = self.probe_due();
-        let is_watched = self.health == Health::Good && probe_due < Time::NEVER;
+        let is_watched = self.health == Health::Good && !self.is_idle();
         if is_watched { probe_due.min(self.silence.look_at()) } else { probe_due }
     }
 

@@ -6,7 +6,7 @@ use crate::support::ends::{FIRST, Out, SESSION, all_move, fall_silent, lane, ms,
 use crate::support::lanes::{Scenario, World, assert_all_in_order, scenario};
 use tunnel::message::{Echo, Report, Skip};
 use tunnel::spray::Policy;
-use tunnel::{Lane, Order, Sender, SenderConfig, Setting, WireNumber};
+use tunnel::{Health, Lane, Order, Sender, SenderConfig, Setting, WireNumber};
 
 /// R-TUN-34: where 5 % is lost, hardly a frame is lost twice in a row, and none is delivered twice.
 #[test]
@@ -366,6 +366,27 @@ fn stays_once_it_is_good(from: Lane, to: Lane) {
     assert_eq!((sender.counts().moved, sender.counts().released), (moved, 1));
     assert_eq!(sender.kept() as u32, BURST - 1);
     assert!(sender.is_balanced());
+}
+
+/// R-TUN-12: a lane that is good again by REPORTs from before it failed says to the receiver how far its numbers went.
+#[test]
+fn a_lane_whose_frames_have_moved_is_probed_until_the_receiver_knows_its_numbers() {
+    let (mut sender, mut out, left_at) = a_burst_moves(lane(0), lane(1));
+    all_move(&mut sender, ms(left_at + 1), &mut out);
+    assert_eq!(sender.counts().moved, BURST.into());
+    let probes = |out: &Out| out.probes.iter().filter(|probe| probe.lane == lane(0)).count();
+    for n in 2..5 {
+        assert!(sender.on_report(ms(left_at + n), &report(FIRST, &[]), &mut out));
+    }
+    assert_eq!(sender.health(lane(0)), Some(Health::Good));
+    let before = probes(&out);
+    sender.on_timer(ms(left_at + 1_000), &mut out);
+    sender.on_timer(ms(left_at + 2_000), &mut out);
+    assert_eq!(probes(&out), before + 2);
+    let all = report(FIRST + BURST, &[(FIRST, BURST)]);
+    assert!(sender.on_report(ms(left_at + 2_001), &all, &mut out));
+    sender.on_timer(ms(left_at + 3_000), &mut out);
+    assert_eq!(probes(&out), before + 2);
 }
 
 /// R-TUN-12: the only good lane fails while frames move to it. Of those that are left it is not remembered when they were sent.
