@@ -100,6 +100,8 @@ struct World {
     kept: usize,
     /// The most that might wait at the receiver since it last fitted its pool.
     waiting_max: usize,
+    /// Whether the links of the lanes are up.
+    is_used: [bool; LANES as usize],
     /// When each delivered frame was.
     delivered_at: Vec<Time>,
     /// The shortest time that the receiver has waited for a number.
@@ -150,6 +152,7 @@ impl World {
         Self {
             sender: (sender.clone(), Sender::new(&sender, SESSION)),
             waiting_max: receiver.waiting_max,
+            is_used: [true; _],
             delivered_at: Vec::new(),
             give_up: receiver.give_up,
             receiver: (receiver.clone(), Receiver::new(&receiver, SESSION)),
@@ -176,7 +179,8 @@ impl World {
                 let again = self.lanes[n][which].first().cloned();
                 self.lanes[n][which].extend(again);
             }
-            22 => self.out.is_out_of_memory ^= true,
+            22 if n == 0 => self.out.is_out_of_memory ^= true,
+            22 => self.use_lane(which, !self.is_used[which]),
             23 => self.forge(input),
             28 => self.retune(input),
             29 => self.set(input.byte()),
@@ -206,6 +210,12 @@ impl World {
         self.give_up = self.give_up.min(tuning.give_up);
         // A frame of the same moment counts as one from before the change.
         self.pass(Span::from_nanos(1));
+    }
+
+    /// The link of a lane comes up or goes down. What it carries arrives all the same, perhaps.
+    fn use_lane(&mut self, n: usize, is_used: bool) {
+        self.is_used[n] = is_used;
+        self.sender.1.set_used(self.now, lane(n as u8), is_used, &mut self.out);
     }
 
     /// The operator sets how lanes are chosen and how often a lost frame is sent again. From now on the sender chooses.
@@ -316,9 +326,10 @@ impl World {
         self.now = end;
     }
 
-    /// All that is sent arrives now: everything is released, and nothing came twice.
+    /// All links are up, and all that is sent arrives now: everything is released, and nothing came twice.
     fn end(&mut self) {
         self.out.is_out_of_memory = false;
+        (0..self.is_used.len()).for_each(|n| self.use_lane(n, true));
         for _ in 0..400 {
             self.pass(Span::from_millis(10));
             for (n, which) in [(0, 0), (0, 1), (1, 0), (1, 1)] {

@@ -120,7 +120,10 @@ impl<K> Sender<K> {
                 self.move_frames(lane, now, out);
             }
             // Before the first frame there is nothing to be suspicious of.
-            (Health::Down, true) if state.is_unused() => state.health = Health::Good,
+            (Health::Down, true) if state.is_unused() => {
+                state.health = Health::Good;
+                self.rescue(now, out);
+            }
             (Health::Down, true) => state.health = Health::Suspect { answers: 0 },
             _ => {}
         }

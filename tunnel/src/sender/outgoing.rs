@@ -421,6 +421,8 @@ impl<K> Outgoing<K> {
     pub fn moved(&mut self, before: Number) {
         self.settle_front();
         self.silence.forget(self.base);
+        // When this lane hears of it says nothing about the path: it arrived on another one.
+        self.timed = None;
         self.moving = (before < self.next()).then_some(before);
     }
 

@@ -410,6 +410,31 @@ fn frames_whose_move_was_cut_off_move_once_there_is_a_good_lane() {
     assert!(sender.is_balanced());
 }
 
+/// R-TUN-29: the only link goes down, and a port is used for the first time, which had no path before.
+#[test]
+fn frames_of_a_lane_that_is_down_move_to_one_that_is_used_for_the_first_time() {
+    let (config, mut sender, mut out) = sender();
+    sender.set_used(ms(0), lane(1), false, &mut out);
+    sender.on_frame(&config, ms(1), lane(0), Order::Free.into(), 7, &mut out);
+    sender.set_used(ms(2), lane(0), false, &mut out);
+    assert_eq!(sender.counts().moved, 0, "no lane is good");
+    sender.set_used(ms(2), lane(1), true, &mut out);
+    assert_eq!((sender.health(lane(1)), sender.counts().moved), (Some(Health::Good), 1));
+    assert_eq!(out.sent.last().map(|(shim, frame)| (shim.lane, *frame)), Some((lane(1), 7)));
+}
+
+/// The receiver has a frame by another lane. When this one says so, after its link was down, is no round trip.
+#[test]
+fn an_outage_is_no_round_trip() {
+    let (config, mut sender, mut out) = sender();
+    sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), 7, &mut out);
+    sender.set_used(ms(5), lane(0), false, &mut out);
+    assert_eq!(sender.counts().moved, 1);
+    sender.set_used(ms(1_000), lane(0), true, &mut out);
+    assert!(sender.on_report(ms(1_000), &report(FIRST + 1, &[]), &mut out));
+    assert_eq!(sender.counts().round_trips.sum_nanos(), 0);
+}
+
 /// R-TUN-34
 #[test]
 fn a_link_that_loses_little_gets_no_copies() {
