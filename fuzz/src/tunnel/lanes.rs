@@ -212,7 +212,7 @@ impl World {
         self.pass(Span::from_nanos(1));
     }
 
-    /// The link of a lane comes up or goes down. What it carries arrives all the same, perhaps.
+    /// The sender learns that the link of a lane is up or down. Frames on the lane still arrive or are lost as the input says.
     fn use_lane(&mut self, n: usize, is_used: bool) {
         self.is_used[n] = is_used;
         self.sender.1.set_used(self.now, lane(n as u8), is_used, &mut self.out);

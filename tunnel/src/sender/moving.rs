@@ -38,7 +38,7 @@ impl<K> Sender<K> {
     pub(super) fn move_on<T: Recover<Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
         let Some(number) = self.lanes[from.index()].moving.take() else { return };
         if self.usable(from) == from {
-            // This one is good again and delivers what is left, or there is no good lane.
+            // The lane is good again, so that its frames stay on it, or no lane is good.
             return;
         }
         let state = &mut self.lanes[from.index()];

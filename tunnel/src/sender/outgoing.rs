@@ -421,7 +421,7 @@ impl<K> Outgoing<K> {
     pub fn moved(&mut self, before: Number) {
         self.settle_front();
         self.silence.forget(self.base);
-        // When this lane hears of it says nothing about the path: it arrived on another one.
+        // The timed frame may have moved, and arrive on another lane: a REPORT here would not measure this path.
         self.timed = None;
         self.moving = (before < self.next()).then_some(before);
     }

@@ -155,8 +155,8 @@ impl Silence {
         last
     }
 
-    /// Whether the oldest transmission of which nothing is reported was sent longer ago than `wait`, as far as is remembered: if none
-    /// is, all of them were sent soon after one that was.
+    /// Whether the oldest transmission of which nothing is reported was sent longer ago than `wait`. If the times of all of them are
+    /// forgotten, the newest forgotten time counts.
     pub fn is_late(&self, now: Time, wait: Span) -> bool {
         let sent_at = if self.count > 0 { self.marks[self.first].1 } else { self.forgotten };
         now >= sent_at + wait

@@ -423,7 +423,7 @@ fn frames_of_a_lane_that_is_down_move_to_one_that_is_used_for_the_first_time() {
     assert_eq!(out.sent.last().map(|(shim, frame)| (shim.lane, *frame)), Some((lane(1), 7)));
 }
 
-/// The receiver has a frame by another lane. When this one says so, after its link was down, is no round trip.
+/// A frame arrived on another lane while the link of its own was down. The REPORT of its own lane, after that, measures no round trip.
 #[test]
 fn an_outage_is_no_round_trip() {
     let (config, mut sender, mut out) = sender();
