@@ -31,7 +31,7 @@ pub use link::{Fate, Impairment, Link};
 pub use order::Ordered;
 pub use scenario::{NextPsns, Scenario};
 pub use script::{Loss, Script, Segment, Victim};
-pub use sweep::{Findings, Plain, number, sweep};
+pub use sweep::{Findings, Plain, number, seeds, sweep};
 pub use trace::nonzero;
 pub use tunnel::Tunnelling;
 pub use underlay::{Carried, SecondPath, Underlay};

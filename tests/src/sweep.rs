@@ -61,8 +61,14 @@ pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-/// Runs `seeds` seeds, or those that `FIRST` and `SEEDS` or `SEED` in the
-/// environment say, on all cores.
+/// Number of seeds of a test: `SEEDS` in the environment, else `long` if `LR2_LONG=1` is in the environment
+/// (`scripts/test --long`), else `short`.
+pub fn seeds(short: u64, long: u64) -> u64 {
+    number("SEEDS").unwrap_or(if number("LR2_LONG") == Some(1) { long } else { short })
+}
+
+/// Runs the seeds from `FIRST` on (default: 0), `SEEDS` many (default: `seeds`), or only `SEED`, as the environment
+/// has them, on all cores. [`seeds()`] gives a default of its own to `scripts/test --long`.
 ///
 /// # Panics
 /// If a rule is violated without gateways: the rule is wrong, or the network.

@@ -1,6 +1,7 @@
 """`python3 -m checks`; scripts/test prepares the machine for it."""
 
 import argparse
+import os
 import sys
 import time
 
@@ -9,6 +10,9 @@ from lr2run import Ended, RunDir, tidy_end
 from . import deny
 from .runner import Runner
 from .steps import LONG, Step, all_steps
+
+_PATIENCE_LONG = 6
+"""Factor of all limits with --long."""
 
 
 def _options(steps: list[Step]) -> argparse.Namespace:
@@ -21,14 +25,17 @@ def _options(steps: list[Step]) -> argparse.Namespace:
     )
     parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these")
     parser.add_argument("--quick", action="store_true", help=f"all but {', '.join(LONG)}")
+    parser.add_argument("--long", action="store_true", help="more seeds and cases: 3,000 seeds of each adverse network in place of 700; sets LR2_LONG=1 for the steps")
     parser.add_argument("--keep-going", action="store_true", help="run later steps too when one has failed")
     parser.add_argument("--verbose", action="store_true", help="show what every step prints")
-    parser.add_argument("--limit", type=int, default=80, metavar="MINUTES", help="give up after so many minutes [80]")
+    parser.add_argument("--limit", type=int, metavar="MINUTES", help="give up after so many minutes [80; with --long 240]")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = [step.name for step in steps]
     if unknown := [name for name in options.steps if name not in names]:
         parser.error(f"no step {', '.join(unknown)}; the steps are {', '.join(names)}")
+    if options.limit is None:
+        options.limit = 240 if options.long else 80
     if options.limit < 1:
         parser.error(f"--limit {options.limit}: give at least one minute")
     return options
@@ -60,12 +67,14 @@ def main() -> int:
     options = _options(steps)
     if options.check:
         return 0
+    if options.long:
+        os.environ["LR2_LONG"] = "1"
     chosen = _chosen(options, steps)
     wants_deny = any(step.name == "deny" for step in chosen)
     start = time.monotonic()
     try:
         with tidy_end(options.limit * 60 + 60), RunDir("lr2-test") as run:
-            runner = Runner(run.path, options.verbose, options.limit * 60)
+            runner = Runner(run.path, options.verbose, options.limit * 60, _PATIENCE_LONG if options.long else 1)
             with deny.installing(run.path, wants_deny), runner:
                 _run(runner, chosen, options.keep_going)
             run.keep = runner.failed

@@ -14,6 +14,7 @@ from .steps import Command, Step
 _LINES_SHOWN = 60
 # How long a step may take to end: guests and hugepages need an end too.
 _GRACE_S = 20
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,12 @@ class Verdict:
     word: str
     """PASS, FAIL or SKIP."""
     seconds: float
+    cpu_s: float
+    """Of all processes of the step, user and system; a process that nothing waits for does not count."""
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.word}  {self.step.name:<12} {self.seconds:5.0f} s  {self.detail}".rstrip()
+        return f"{self.word}  {self.step.name:<12} {self.seconds:5.0f} s {self.cpu_s:5.0f} s CPU  {self.detail}".rstrip()
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -66,12 +69,15 @@ class Runner:
     Leaving it as a context ends what was begun and has not been run.
     """
 
-    def __init__(self, logs: Path, verbose: bool, limit_s: float) -> None:
+    def __init__(self, logs: Path, verbose: bool, limit_s: float, patience: float = 1) -> None:
         self.logs = logs
         self.verbose = verbose
+        self.patience = patience
+        """Factor of the limit of each step."""
         self.deadline = time.monotonic() + limit_s
         self.verdicts: list[Verdict] = []
         self._begun: dict[str, subprocess.Popen[bytes]] = {}
+        self._cpu_s = 0.0
 
     def __enter__(self) -> "Runner":
         return self
@@ -88,7 +94,8 @@ class Runner:
 
     def run(self, step: Step) -> Verdict:
         start = time.monotonic()
-        limit_s = min(step.limit_s, self.deadline - start)
+        self._cpu_s = 0
+        limit_s = min(step.limit_s * self.patience, self.deadline - start)
         problem = self._problem(step, limit_s)
         log = self._log(step)
         if problem:
@@ -97,10 +104,10 @@ class Runner:
             detail = f"{problem}; log: {log}"
         else:
             detail = step.what
-        return self._note(Verdict(step, "FAIL" if problem else "PASS", time.monotonic() - start, detail))
+        return self._note(Verdict(step, "FAIL" if problem else "PASS", time.monotonic() - start, self._cpu_s, detail))
 
     def skip(self, step: Step, why: str) -> Verdict:
-        return self._note(Verdict(step, "SKIP", 0, why))
+        return self._note(Verdict(step, "SKIP", 0, 0, why))
 
     @property
     def failed(self) -> bool:
@@ -124,7 +131,10 @@ class Runner:
             self._log(step).write_bytes(b"")
         for command in step.commands:
             left_s = deadline - time.monotonic()
-            code = _ended(begun or self._start(command, step), left_s) if left_s > 0 or begun else None
+            code = None
+            if left_s > 0 or begun:
+                code, cpu_s = _ended(begun or self._start(command, step), left_s)
+                self._cpu_s += cpu_s
             begun = None
             if code is None:
                 return f"not done after {max(limit_s, 0):.0f} s"
@@ -150,15 +160,30 @@ class Runner:
             )
 
 
-def _ended(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
-    """Its exit code; `None` if it took too long, and was ended."""
+def _ended(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int | None, float]:
+    """Exit code, and seconds of CPU time. If the process takes longer than `limit_s`, end it: the code is `None`."""
+    deadline = time.monotonic() + max(limit_s, 0)
     try:
-        return process.wait(max(limit_s, 0))
-    except subprocess.TimeoutExpired:
-        return None
+        while not _is_over(process):
+            if time.monotonic() >= deadline:
+                return None, _cpu_s(process)
+            time.sleep(_POLL_S)
+        # Before Popen waits for the process: then its times are gone.
+        cpu_s = _cpu_s(process)
+        return process.wait(), cpu_s
     finally:
         if process.poll() is None:
             end_group(process)
+
+
+def _is_over(process: subprocess.Popen[bytes]) -> bool:
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _cpu_s(process: subprocess.Popen[bytes]) -> float:
+    """User and system time of a process and of its ended children, proc_pid_stat(5)."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _show_end(log: Path) -> None:

@@ -14,11 +14,14 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
 use tests::{
-    Comparison, Findings, Impairment, Ordered, Outcome, Plain, Scenario, Tunnelling, Which, sweep,
+    Comparison, Findings, Impairment, Ordered, Outcome, Plain, Scenario, Tunnelling, Which, seeds,
+    sweep,
 };
 
 /// Seeds per mode.
-const SEEDS: u64 = 700;
+fn per_mode() -> u64 {
+    seeds(700, 3_000)
+}
 
 /// Queue pairs of 10,000 that may die though they live without gateways: 10, as the losses
 /// that come later differ, so some die by chance as others are saved by it. `cached` is
@@ -63,7 +66,7 @@ fn run_tunnel(
 }
 
 fn check_tunnel(name: &str, tunnel: Tunnelling) -> Comparison {
-    let findings = sweep(SEEDS, &PLAIN, Recovery::Off, run_tunnel(tunnel, |_| ()));
+    let findings = sweep(per_mode(), &PLAIN, Recovery::Off, run_tunnel(tunnel, |_| ()));
     check_findings(name, findings)
 }
 
@@ -96,26 +99,26 @@ fn check(recovery: Recovery, seeds: u64) -> Comparison {
 #[test]
 #[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Lr2() {
-    check(Recovery::Lr2, SEEDS);
+    check(Recovery::Lr2, per_mode());
 }
 
 #[test]
 #[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Cached() {
-    check(Recovery::Cached, SEEDS);
+    check(Recovery::Cached, per_mode());
 }
 
 #[test]
 #[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Auto() {
-    check(Recovery::Auto, SEEDS);
+    check(Recovery::Auto, per_mode());
 }
 
 #[test]
 #[expect(non_snake_case, reason = "each test has the name of its mode")]
 fn Off() {
     // It forwards, and nothing else.
-    let all = check(Recovery::Off, SEEDS / 7);
+    let all = check(Recovery::Off, per_mode() / 7);
     assert_eq!(all.changed, 0, "queue pairs fared other than without gateways");
 }
 
@@ -145,7 +148,7 @@ fn TunnelUndisturbed() {
     let run = run_tunnel(Tunnelling::Alone, undisturbed);
     let all = check_findings(
         "TunnelUndisturbed",
-        sweep(SEEDS / 4, &PLAIN_UNDISTURBED, Recovery::Off, run),
+        sweep(per_mode() / 4, &PLAIN_UNDISTURBED, Recovery::Off, run),
     );
     // Of 8,673,596 frames in 3,000 seeds 4,158 did not arrive and 11,104 were out of order or doubled, where the link lost more than may be
     // resent; 3,971,423 had to arrive.
@@ -166,7 +169,7 @@ fn check_order(order: Ordered, enough: u64, [missing, excused, sure]: [u64; 3]) 
 /// R-TUN-30, R-TUN-34: the seeds have several lanes with each policy, and lost frames that are sent again once or twice.
 #[test]
 fn seeds_draw_every_policy_and_number_of_copies() {
-    let drawn: HashSet<_> = (0..SEEDS)
+    let drawn: HashSet<_> = (0..per_mode())
         .map(|seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
             Scenario::adverse(seed, None, &mut rng).underlay
@@ -207,5 +210,5 @@ fn RepairLansAlone() {
         scenario.underlay.sprays = Default::default();
     };
     let run = run_tunnel(Tunnelling::WithLanRepair(Which::All), perfect);
-    check_findings("RepairLansAlone", sweep(SEEDS / 2, &PLAIN_LANS, Recovery::Off, run));
+    check_findings("RepairLansAlone", sweep(per_mode() / 2, &PLAIN_LANS, Recovery::Off, run));
 }
