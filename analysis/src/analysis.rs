@@ -9,6 +9,8 @@ use common::wire::{
 use serde::Serialize;
 use tunnel::encapsulation::Marks;
 
+use crate::copies::{Copied, Recent, is_close};
+use crate::outer::Encapsulated;
 use crate::peel::{Layer, Link, Peeled};
 use crate::requests::{Cause, Request, Requests, Shared};
 use crate::stream::{Stream, StreamKey};
@@ -20,6 +22,9 @@ const MOST_CANDIDATES: usize = 4096;
 const MOST_CONNECTIONS: usize = 1 << 16;
 /// Body of a gateway's control message: its first bytes.
 const CONTROL: [u8; 4] = *b"LR2\x93";
+
+/// Bytes of a message of connection management up to the queue pair in it.
+const CM_LEN: usize = 60;
 
 /// How to look at a capture.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +63,8 @@ pub struct Record<'r> {
     pub len: usize,
 }
 
-/// Counts of a capture's records. `records` is the sum of `roce`, `not_roce`, `malformed`, `cut`, `tunnel_messages` and `not_followed`.
+/// Counts of a capture's records. `records` is the sum of `roce`, `not_roce`, `malformed`, `cut`, `unread`, `copies`,
+/// `tunnel_messages` and `not_followed`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct Totals {
     /// Records.
@@ -71,8 +77,14 @@ pub struct Totals {
     pub not_roce: u64,
     /// Frames to the port of RoCEv2 that are not well-formed.
     pub malformed: u64,
-    /// Frames of which too little was captured.
+    /// Frames of which too little was captured to see a BTH, or that there is none.
     pub cut: u64,
+    /// IP fragments of RoCEv2 packets or of encapsulated frames, and frames within too many headers: not looked at.
+    pub unread: u64,
+    /// Copies of a RoCEv2 packet that passed the capture twice, left out.
+    pub copies: u64,
+    /// Records that are older than the record before.
+    pub out_of_order: u64,
     /// Messages of the tunnel.
     pub tunnel_messages: u64,
     /// RoCEv2 packets of flows beyond those that are followed.
@@ -81,6 +93,15 @@ pub struct Totals {
     pub tunnelled: u64,
     /// Of these, those that the tunnel had sent again.
     pub tunnel_resends: u64,
+    /// Of the RoCEv2 packets, those inside each encapsulation.
+    pub encapsulated: Encapsulated,
+    /// Of the RoCEv2 packets, those that passed within a millisecond of the same bytes, in flows where they are so many that
+    /// they may be copies.
+    pub suspects: u64,
+    /// Of the RoCEv2 packets, ACKs and NAKs that were captured without their syndrome.
+    pub blind_acks: u64,
+    /// Of the RoCEv2 packets, READ requests that were captured without their length.
+    pub blind_reads: u64,
     /// Of the RoCEv2 packets, control messages of gateways.
     pub control_messages: u64,
     /// Of the RoCEv2 packets, those that are not of a reliable connection.
@@ -95,6 +116,11 @@ pub struct Analysis {
     settings: Settings,
     shared: Shared,
     peeled: Peeled,
+    recent: Recent,
+    /// Streams whose copies are left out.
+    copied: Copied,
+    /// Time of the newest record.
+    newest: Time,
     index: HashMap<StreamKey, usize>,
     pub(crate) streams: Vec<Stream>,
     /// By source and destination.
@@ -115,6 +141,9 @@ impl Analysis {
             settings,
             shared,
             peeled: Peeled::default(),
+            recent: Recent::default(),
+            copied: Copied::default(),
+            newest: Time::ZERO,
             index: HashMap::new(),
             streams: Vec::new(),
             between: HashMap::new(),
@@ -123,6 +152,20 @@ impl Analysis {
             totals: Totals::default(),
             span: None,
         }
+    }
+
+    /// Leaves out copies in these streams, which an analysis of the same capture has found.
+    pub fn without_copies(self, copied: Copied) -> Self {
+        Self { copied, ..self }
+    }
+
+    /// The streams that have copies.
+    pub fn copied(&self) -> Copied {
+        if !self.streams.iter().any(|stream| stream.repeats.are_copies()) {
+            return Copied::default();
+        }
+        let copied = self.streams.iter().filter(|stream| stream.repeats.may_be_copies());
+        Copied(copied.map(|stream| stream.key).collect())
     }
 
     /// Looks at a record.
@@ -134,29 +177,25 @@ impl Analysis {
         self.shared.begin = self.settings.with_timeline.then_some(first);
         self.totals.records += 1;
         self.totals.bytes += record.len as u64;
+        self.totals.out_of_order += u64::from(record.at < self.newest);
+        self.newest = record.at;
 
         let mut peeled = std::mem::take(&mut self.peeled);
         let layer = peeled.take(record.link, record.bytes, record.len, &self.settings.tunnel);
-        self.look(&peeled, layer, at);
+        match layer {
+            Layer::Hosts => self.look(&peeled, at),
+            Layer::Other => self.totals.not_roce += 1,
+            Layer::Message => self.totals.tunnel_messages += 1,
+            Layer::Cut => self.totals.cut += 1,
+            Layer::Unread => self.totals.unread += 1,
+        }
         self.peeled = peeled;
     }
 
-    fn look(&mut self, peeled: &Peeled, layer: Layer, at: Time) {
-        if layer == Layer::Message {
-            self.totals.tunnel_messages += 1;
-            return;
-        }
+    fn look(&mut self, peeled: &Peeled, at: Time) {
         let frame = peeled.frame();
         let roce = match parse(frame) {
-            Ok(roce) if usize::from(roce.body) > peeled.captured() => {
-                self.totals.cut += 1;
-                return;
-            }
             Ok(roce) => roce,
-            Err(_) if peeled.captured() < frame.len().min(54) => {
-                self.totals.cut += 1;
-                return;
-            }
             Err(NotRoce::Malformed(_)) => {
                 self.totals.malformed += 1;
                 return;
@@ -171,11 +210,19 @@ impl Analysis {
             self.totals.not_followed += 1;
             return;
         };
+        let distance = self.recent.distance(peeled.seen(), &roce, at);
+        if is_close(distance) && self.copied.0.contains(&key) {
+            self.totals.copies += 1;
+            return;
+        }
+        self.streams[index].repeats.count(distance);
         self.totals.roce += 1;
-        if let Layer::Tunnelled { is_resend } = layer {
+        peeled.count(&mut self.totals.encapsulated);
+        if let Some(is_resend) = peeled.tunnelled() {
             self.totals.tunnelled += 1;
             self.totals.tunnel_resends += u64::from(is_resend);
         }
+        let seen = peeled.seen();
         let stream = &mut self.streams[index];
         stream.last = stream.last.max(at);
         stream.packets += 1;
@@ -183,9 +230,10 @@ impl Analysis {
         stream.src_port = roce.src_port;
         stream.marked += u64::from(roce.ecn == 3);
         match roce.kind() {
-            kind if kind.is_request() => self.request(index, frame, &roce, kind, at),
-            kind if kind.is_response() => self.response(index, frame, &roce, kind, at),
-            _ => self.other(index, frame, &roce),
+            PacketKind::Ack if roce.aeth(seen).is_none() => self.totals.blind_acks += 1,
+            kind if kind.is_request() => self.request(index, seen, &roce, kind, at),
+            kind if kind.is_response() => self.response(index, seen, &roce, kind, at),
+            _ => self.other(index, peeled, &roce),
         }
     }
 
@@ -223,7 +271,7 @@ impl Analysis {
         }
     }
 
-    fn request(&mut self, index: usize, frame: &[u8], roce: &Roce, kind: PacketKind, at: Time) {
+    fn request(&mut self, index: usize, seen: &[u8], roce: &Roce, kind: PacketKind, at: Time) {
         let stream = &mut self.streams[index];
         let is_paired = stream.partner.is_some();
         let requests = stream.requests.get_or_insert_with(|| {
@@ -242,13 +290,14 @@ impl Analysis {
             psn: roce.psn,
             kind,
             bytes: roce.payload_len() as u64,
-            read_len: roce.reth(frame).filter(|_| is_read).map(|reth| reth.len),
+            read_len: roce.reth(seen).filter(|_| is_read).map(|reth| reth.len),
         };
+        self.totals.blind_reads += u64::from(is_read && request.read_len.is_none());
         requests.take(&request, &mut self.shared);
     }
 
-    fn response(&mut self, index: usize, frame: &[u8], roce: &Roce, kind: PacketKind, at: Time) {
-        let aeth = roce.aeth(frame).map(Aeth::kind);
+    fn response(&mut self, index: usize, seen: &[u8], roce: &Roce, kind: PacketKind, at: Time) {
+        let aeth = roce.aeth(seen).map(Aeth::kind);
         let counts = &mut self.streams[index].responses;
         if kind == PacketKind::Ack {
             let count = match aeth {
@@ -315,7 +364,8 @@ impl Analysis {
         only(fitting()).or_else(|| only(fitting().filter(same_port))).copied()
     }
 
-    fn other(&mut self, index: usize, frame: &[u8], roce: &Roce) {
+    fn other(&mut self, index: usize, peeled: &Peeled, roce: &Roce) {
+        let frame = peeled.frame();
         self.totals.other_transports += 1;
         match roce.opcode.transport() {
             Transport::Manufacturer if roce.payload(frame).starts_with(&CONTROL) => {
@@ -323,7 +373,9 @@ impl Analysis {
                 self.totals.other_transports -= 1;
             }
             Transport::Cnp if roce.opcode == Opcode::CNP => self.streams[index].cnps += 1,
-            Transport::Ud => self.connection(frame, roce),
+            Transport::Ud if peeled.captured() >= usize::from(roce.body) + CM_LEN => {
+                self.connection(frame, roce);
+            }
             _ => {}
         }
     }
@@ -352,6 +404,7 @@ impl Analysis {
     }
 
     pub(crate) fn finish(&mut self) {
+        self.totals.suspects = self.streams.iter().map(|stream| stream.repeats.suspects()).sum();
         for stream in &mut self.streams {
             if let Some(requests) = &mut stream.requests {
                 requests.finish(&self.shared);

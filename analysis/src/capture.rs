@@ -1,22 +1,21 @@
 //! Reads pcap and pcapng files, record by record.
+//!
+//! Records that can't be used are counted, and refuse no file.
 
+mod bytes;
+mod interfaces;
+mod pcap;
+mod pcapng;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 
 use common::time::Time;
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::{Block, PcapNgReader};
-use pcap_file::{DataLink, PcapError, TsResolution};
 
+use self::bytes::Bytes;
+use self::interfaces::{COOKED_2, Chosen, Interfaces, Left, Stamp};
 use crate::analysis::{Analysis, Record};
-use crate::peel::Link;
-
-/// "Linux cooked" version 2.
-const COOKED_2: u32 = 276;
-const NANOS: u64 = 1_000_000_000;
 
 /// Why a capture can't be read. It says what to do.
 #[derive(Debug)]
@@ -25,12 +24,12 @@ pub enum Fault {
     Io(io::Error),
     /// Neither pcap nor pcapng.
     Format,
-    /// It ends within a record.
+    /// The file ends within a record.
     Truncated {
         /// Records before.
         records: u64,
     },
-    /// A record contradicts itself.
+    /// The file's structure is broken behind some records.
     Damaged {
         /// Records before.
         records: u64,
@@ -38,8 +37,8 @@ pub enum Fault {
         what: String,
     },
     /// The records are of a kind of link that is not known here.
-    Link(u32),
-    /// It has no such interface.
+    Link(u16),
+    /// The file has no such interface.
     Interface {
         /// The one asked for.
         asked: String,
@@ -75,13 +74,24 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The interfaces of a file, and whether it was read to its end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What a file holds besides the records that were looked at.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Contents {
-    /// The interfaces with records, as the file names them; one without a name for pcap.
+    /// The interfaces with records, as the file names them; of a "Linux cooked" capture of version 2 the kernel's indices. None
+    /// for any other pcap file.
     pub interfaces: Vec<String>,
     /// The file could not be read to its end, for this reason.
     pub ends_early: Option<String>,
+    /// Records without a time (Simple Packet Blocks). Each counts at the time of the record before it.
+    pub untimed: u64,
+    /// Of these, records before the first time, which were left out.
+    pub before_times: u64,
+    /// Records that contradict their file, which were left out.
+    pub odd: u64,
+    /// Options of interfaces that can't be read.
+    pub odd_options: u64,
+    /// Records of link types that can't be read, which were left out, by link type.
+    pub other_links: BTreeMap<u16, u64>,
 }
 
 /// Which parts of a file are read.
@@ -93,6 +103,48 @@ pub struct Choice {
     pub is_partial: bool,
 }
 
+/// Where the records of a file go.
+struct Sink<'a> {
+    choice: &'a Choice,
+    analysis: &'a mut Analysis,
+    interfaces: Interfaces,
+    contents: Contents,
+    /// Records so far, whether they were used or not.
+    records: u64,
+    /// Time of the newest record that has one.
+    last: Option<Time>,
+}
+
+impl Sink<'_> {
+    /// A record of an interface, of `len` bytes on the wire.
+    fn take(&mut self, interface: usize, stamp: Stamp, bytes: &[u8], len: usize) {
+        self.records += 1;
+        let chosen = match self.interfaces.choose(interface, stamp, bytes, self.choice) {
+            Ok(chosen) => chosen,
+            Err(Left::Unknown) => return self.contents.odd += 1,
+            Err(Left::NotChosen) => return,
+            Err(Left::Link(link)) => {
+                return *self.contents.other_links.entry(link).or_default() += 1;
+            }
+        };
+        let Chosen { link, nanos, fcs } = chosen;
+        self.contents.untimed += u64::from(nanos.is_none());
+        let Some(at) = nanos.map(Time::from_nanos).or(self.last) else {
+            return self.contents.before_times += 1;
+        };
+        self.last = Some(at);
+        let len = bytes.len().max(len).saturating_sub(fcs);
+        let bytes = &bytes[..bytes.len().min(len)];
+        self.analysis.take(&Record { at, link, bytes, len });
+    }
+
+    /// A record that can't be read.
+    fn leave_out(&mut self) {
+        self.records += 1;
+        self.contents.odd += 1;
+    }
+}
+
 /// Has `analysis` look at the records of a file.
 ///
 /// # Errors
@@ -102,21 +154,27 @@ pub fn read<R: Read>(
     choice: &Choice,
     analysis: &mut Analysis,
 ) -> Result<Contents, Fault> {
-    let mut magic = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut magic).map_err(Fault::Io)?;
-    let whole = io::Cursor::new(magic.clone()).chain(file);
-    let mut records = 0;
-    let mut interfaces = Interfaces::default();
-    let ended = match magic[..] {
-        [0x0a, 0x0d, 0x0d, 0x0a] => {
-            read_pcapng(whole, choice, &mut interfaces, &mut records, analysis)
-        }
-        [0xa1, 0xb2, 0xc3 | 0x3c, 0xd4 | 0x4d] | [0xd4 | 0x4d, 0xc3 | 0x3c, 0xb2, 0xa1] => {
-            read_pcap(whole, choice, &mut records, analysis)
+    let mut start = Vec::new();
+    file.by_ref().take(4).read_to_end(&mut start).map_err(Fault::Io)?;
+    let bytes = Bytes::new(file);
+    let mut sink = Sink {
+        choice,
+        analysis,
+        interfaces: Interfaces::default(),
+        contents: Contents::default(),
+        records: 0,
+        last: None,
+    };
+    let ended = match start[..] {
+        [0x0a, 0x0d, 0x0d, 0x0a] => pcapng::read(bytes, &mut sink),
+        [a @ 0xa1, b @ 0xb2, c @ (0xc3 | 0x3c), d @ (0xd4 | 0x4d)]
+        | [a @ (0xd4 | 0x4d), b @ (0xc3 | 0x3c), c @ 0xb2, d @ 0xa1] => {
+            pcap::read([a, b, c, d], bytes, &mut sink)
         }
         _ => return Err(Fault::Format),
     };
-    let ends_early = match ended {
+    let Sink { interfaces, mut contents, records, .. } = sink;
+    contents.ends_early = match ended {
         Ok(()) => None,
         Err(fault @ (Fault::Truncated { .. } | Fault::Damaged { .. })) if choice.is_partial => {
             Some(fault.to_string())
@@ -124,159 +182,13 @@ pub fn read<R: Read>(
         Err(fault) => return Err(fault),
     };
     interfaces.check(choice)?;
-    Ok(Contents { interfaces: interfaces.used(), ends_early })
-}
-
-fn fault(error: PcapError, records: u64) -> Fault {
-    match error {
-        PcapError::IoError(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            Fault::Truncated { records }
-        }
-        PcapError::IoError(error) => Fault::Io(error),
-        PcapError::IncompleteBuffer => Fault::Truncated { records },
-        other => Fault::Damaged { records, what: other.to_string() },
+    // Nothing else was there.
+    if let Some(link) = contents.other_links.keys().next()
+        && contents.other_links.values().sum::<u64>() == records
+    {
+        return Err(Fault::Link(*link));
     }
-}
-
-fn link(link: DataLink) -> Result<Link, Fault> {
-    match u32::from(link) {
-        1 => Ok(Link::Ethernet),
-        12 | 14 | 101 | 228 | 229 => Ok(Link::Ip),
-        113 => Ok(Link::Cooked),
-        COOKED_2 => Ok(Link::Cooked2),
-        other => Err(Fault::Link(other)),
-    }
-}
-
-fn read_pcap<R: Read>(
-    file: R,
-    choice: &Choice,
-    records: &mut u64,
-    analysis: &mut Analysis,
-) -> Result<(), Fault> {
-    if let Some(asked) = choice.interfaces.first() {
-        let has = vec!["only one, without a name".to_owned()];
-        return Err(Fault::Interface { asked: asked.clone(), has });
-    }
-    let mut reader = PcapReader::new(file).map_err(|error| fault(error, 0))?;
-    let header = reader.header();
-    let link = link(header.datalink)?;
-    let fraction = if header.ts_resolution == TsResolution::NanoSecond { 1 } else { 1000 };
-    // Not checked by the reader: files of tcpdump -s have records longer than their snap length on the wire.
-    while let Some(packet) = reader.next_raw_packet() {
-        let packet = packet.map_err(|error| fault(error, *records))?;
-        let at = u64::from(packet.ts_sec) * NANOS + u64::from(packet.ts_frac) * fraction;
-        let len = packet.data.len().max(packet.orig_len as usize);
-        let at = Time::from_nanos(at);
-        analysis.take(&Record { at, link, bytes: &packet.data, len });
-        *records += 1;
-    }
-    Ok(())
-}
-
-/// The interfaces of a pcapng file, in the order of its sections.
-#[derive(Default)]
-struct Interfaces(Vec<Interface>);
-
-struct Interface {
-    name: String,
-    number: usize,
-    link: Result<Link, u32>,
-    /// Nanoseconds and units, in which a unit of its time is.
-    unit: (u128, u128),
-    is_chosen: bool,
-    has_records: bool,
-}
-
-impl Interfaces {
-    fn add(&mut self, number: usize, block: &InterfaceDescriptionBlock<'_>, choice: &Choice) {
-        let mut name = None;
-        let mut resolution = 6;
-        for option in &block.options {
-            match option {
-                InterfaceDescriptionOption::IfName(text) => name = Some(text.to_string()),
-                InterfaceDescriptionOption::IfTsResol(exponent) => resolution = *exponent,
-                _ => {}
-            }
-        }
-        let (base, exponent): (u128, u32) = if resolution & 0x80 == 0 {
-            (10, resolution.into())
-        } else {
-            (2, (resolution & 0x7f).into())
-        };
-        let name = name.unwrap_or_else(|| number.to_string());
-        let is_chosen = choice.interfaces.is_empty()
-            || choice.interfaces.iter().any(|asked| *asked == name || *asked == number.to_string());
-        self.0.push(Interface {
-            name,
-            number,
-            link: link(block.linktype).map_err(|_| block.linktype.into()),
-            unit: (NANOS.into(), base.saturating_pow(exponent)),
-            is_chosen,
-            has_records: false,
-        });
-    }
-
-    fn check(&self, choice: &Choice) -> Result<(), Fault> {
-        let has = |asked: &&String| {
-            self.0.iter().any(|one| one.name == **asked || one.number.to_string() == **asked)
-        };
-        match choice.interfaces.iter().find(|asked| !has(asked)) {
-            Some(asked) => {
-                let has = self.0.iter().map(|one| format!("{:?}", one.name)).collect();
-                Err(Fault::Interface { asked: asked.clone(), has })
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn used(&self) -> Vec<String> {
-        self.0.iter().filter(|one| one.has_records).map(|one| one.name.clone()).collect()
-    }
-}
-
-fn read_pcapng<R: Read>(
-    file: R,
-    choice: &Choice,
-    interfaces: &mut Interfaces,
-    records: &mut u64,
-    analysis: &mut Analysis,
-) -> Result<(), Fault> {
-    let mut reader = PcapNgReader::new(file).map_err(|error| fault(error, 0))?;
-    // Interfaces of this section begin here.
-    let mut first = 0;
-    while let Some(block) = reader.next_block() {
-        let block = block.map_err(|error| fault(error, *records))?;
-        let packet = match &block {
-            Block::SectionHeader(_) => {
-                first = interfaces.0.len();
-                continue;
-            }
-            Block::InterfaceDescription(block) => {
-                interfaces.add(interfaces.0.len() - first, block, choice);
-                continue;
-            }
-            Block::EnhancedPacket(packet) => packet,
-            // Without a time, or obsolete: nothing writes these today.
-            _ => continue,
-        };
-        let Some(interface) = interfaces.0.get_mut(first + packet.interface_id as usize) else {
-            let what =
-                format!("a record of interface {}, which is not described", packet.interface_id);
-            return Err(Fault::Damaged { records: *records, what });
-        };
-        *records += 1;
-        if !interface.is_chosen {
-            continue;
-        }
-        interface.has_records = true;
-        let link = interface.link.map_err(Fault::Link)?;
-        // The reader takes all units for nanoseconds.
-        let (nanos, units) = interface.unit;
-        let at = packet.timestamp.as_nanos() * nanos / units;
-        let at = Time::from_nanos(u64::try_from(at).unwrap_or(0));
-        let len = packet.data.len().max(packet.original_len as usize);
-        analysis.take(&Record { at, link, bytes: &packet.data, len });
-    }
-    Ok(())
+    contents.interfaces = interfaces.used();
+    contents.odd_options = interfaces.odd_options();
+    Ok(contents)
 }

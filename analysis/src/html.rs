@@ -10,7 +10,7 @@ const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:70rem;ma
 h2{font-size:1rem;margin:2rem 0 .2rem}table{border-collapse:collapse}td{padding:0 .8rem 0 0}td:first-child{text-align:right}\
 svg{width:100%;height:auto;background:#fafafa}ul{margin:.2rem 0}.key span{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}\
 .new{fill:#4b8bbe;background:#4b8bbe}.resent{fill:#d9822b;background:#d9822b}.nak{fill:#b3261e;background:#b3261e}\
-.timeout{fill:#111;background:#111}.missing{fill:#8e44ad;background:#8e44ad}text{font:11px system-ui,sans-serif;fill:#555}";
+.timeout{fill:#111;background:#111}.missing{fill:#8e44ad;background:#8e44ad}.warnings{color:#b3261e}text{font:11px system-ui,sans-serif;fill:#555}";
 
 const WIDTH: u32 = 960;
 const BARS: f64 = 90.0;
@@ -32,6 +32,9 @@ pub fn page(report: &Report, title: &str, most: usize) -> String {
                 p {
                     (totals.records) " records, " (text::bytes(totals.bytes)) ", " (text::time(report.duration_ns)) ". LR2 would have saved at most "
                     (text::bytes(report.lr2_saves.bytes)) " of repeats, and " (text::time(report.lr2_saves.time_ns)) " of flows' time."
+                }
+                @if !report.warnings.is_empty() {
+                    ul.warnings { @for warning in &report.warnings { li { "The file " (warning) } } }
                 }
                 table {
                     @for (what, count) in text::totals(report) { tr { td { (count) } td { (what) } } }

@@ -9,19 +9,26 @@ pub mod html;
 pub mod text;
 
 mod analysis;
+mod copies;
+mod counts;
+mod outer;
 mod peel;
 mod reads;
 mod report;
 mod requests;
 mod stream;
 mod timeline;
+mod warnings;
 mod window;
 
 pub use analysis::{Analysis, Record, Settings, Totals};
+pub use copies::Copied;
+pub use counts::{RequestCounts, Resends};
+pub use outer::Encapsulated;
 pub use peel::Link;
 pub use reads::ReadCounts;
 pub use report::{FlowReport, Report, Saved};
-pub use requests::{RequestCounts, Resends};
 pub use stream::ResponseCounts;
 pub use timeline::{Bin, Timeline};
 pub use tunnel::encapsulation::Marks;
+pub use warnings::warnings;

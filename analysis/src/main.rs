@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::capture::{self, Choice};
-use analysis::{Analysis, Marks, Report, Settings, html, text};
+use analysis::capture::{self, Choice, Contents};
+use analysis::{Analysis, Copied, Marks, Report, Settings, html, text, warnings};
 use clap::{CommandFactory, Parser};
 use common::time::Span;
 
@@ -28,7 +28,8 @@ struct Options {
     /// Flows in the text and in the page, the worst first.
     #[arg(long, value_name = "N", default_value_t = 20)]
     flows: usize,
-    /// Only packets of this interface of a pcapng file, by name or number; may be given several times.
+    /// Only packets of this interface, by its name or number in a pcapng file, or by its index in a capture of
+    /// `tcpdump -i any`; may be given several times.
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
     /// Take what there is of a truncated or damaged file.
@@ -66,28 +67,17 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), String> {
     let name = options.file.display();
-    let settings = Settings {
-        silence: Span::from_micros(options.silence),
-        tunnel: Marks { ethertype: options.tunnel_ethertype, port: options.tunnel_port },
-        with_timeline: options.html.is_some(),
-        ..Settings::default()
-    };
-    let mut analysis = Analysis::new(settings);
-    let file = File::open(&options.file).map_err(|error| format!("{name}: {error}"))?;
-    let choice = Choice { interfaces: options.interface.clone(), is_partial: options.partial };
-    let contents =
-        capture::read(file, &choice, &mut analysis).map_err(|fault| format!("{name} {fault}"))?;
-    let report = analysis.report();
-    check(&report).map_err(|what| format!("{name} {what}"))?;
-    if let Some(why) = &contents.ends_early {
-        eprintln!("lr2-analyze: {name} {why}");
-    }
-    if contents.interfaces.len() > 1 && options.interface.is_empty() {
-        let names = contents.interfaces.join(", ");
-        eprintln!(
-            "lr2-analyze: {name} has {} interfaces ({names}): a packet that passed two of them counts as a duplicate; choose with --interface",
-            contents.interfaces.len()
-        );
+    let (analysis, contents) = look(options, Copied::default())?;
+    // A pipe can be read once.
+    let is_file = options.file.metadata().is_ok_and(|data| data.is_file());
+    let copied = if is_file { analysis.copied() } else { Copied::default() };
+    let (analysis, contents) =
+        if copied.is_empty() { (analysis, contents) } else { look(options, copied)? };
+    let mut report = analysis.report();
+    check(&report, &contents).map_err(|what| format!("{name} {what}"))?;
+    report.warnings = warnings(&report.totals, &contents);
+    for warning in &report.warnings {
+        eprintln!("lr2-analyze: {name} {warning}");
     }
     if let Some(file) = &options.html {
         std::fs::write(file, html::page(&report, &name.to_string(), options.flows))
@@ -105,13 +95,34 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
+/// Reads the file, and leaves out copies in these flows.
+fn look(options: &Options, copied: Copied) -> Result<(Analysis, Contents), String> {
+    let name = options.file.display();
+    let settings = Settings {
+        silence: Span::from_micros(options.silence),
+        tunnel: Marks { ethertype: options.tunnel_ethertype, port: options.tunnel_port },
+        with_timeline: options.html.is_some(),
+        ..Settings::default()
+    };
+    let mut analysis = Analysis::new(settings).without_copies(copied);
+    let file = File::open(&options.file).map_err(|error| format!("{name}: {error}"))?;
+    let choice = Choice { interfaces: options.interface.clone(), is_partial: options.partial };
+    let contents =
+        capture::read(file, &choice, &mut analysis).map_err(|fault| format!("{name} {fault}"))?;
+    Ok((analysis, contents))
+}
+
 /// Whether there is anything to report.
-fn check(report: &Report) -> Result<(), String> {
+fn check(report: &Report, contents: &Contents) -> Result<(), String> {
     let totals = &report.totals;
     if totals.roce > 0 {
         return Ok(());
     }
     Err(match totals {
+        _ if totals.records == 0 && contents.untimed > 0 => format!(
+            "has {} records, all without a time (Simple Packet Blocks): a capture without times can't be analysed",
+            contents.untimed
+        ),
         _ if totals.records == 0 => "has no records".to_owned(),
         _ if totals.cut > 0 => format!(
             "has {} records, and of {} too little was captured: capture at least 128 bytes of each (tcpdump -s 128)",

@@ -1,10 +1,16 @@
-//! From a captured record to the frame that hosts sent: link types, cut frames, the tunnel's headers.
+//! From a captured record to the frame that hosts sent: link types, cut frames, the headers of the tunnel and of other
+//! encapsulations.
 
 use tunnel::encapsulation::{Marks, Place};
-use tunnel::shim::{Content, Shim};
+use tunnel::shim::{Content, Fault, Shim};
+
+use crate::outer::{self, Encapsulated, Inside, Outer};
 
 /// Bytes of the two addresses in it.
 const MACS_LEN: usize = 12;
+const ETHER_LEN: usize = 14;
+/// Headers of encapsulations that are removed from one frame.
+const MOST_LAYERS: usize = 8;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
@@ -24,15 +30,16 @@ pub enum Link {
 /// The content of a record, after its headers were parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
-    /// The frame is one of the hosts.
-    Plain,
-    /// It was inside the tunnel; `is_resend`: the tunnel sent it again.
-    Tunnelled {
-        /// The tunnel sent it again.
-        is_resend: bool,
-    },
+    /// A frame of the hosts that may be RoCEv2.
+    Hosts,
+    /// A frame that is not RoCEv2.
+    Other,
     /// A message of the tunnel: no frame of the hosts.
     Message,
+    /// Too little was captured to see the BTH, or that there is none.
+    Cut,
+    /// An IP fragment, or a frame within too many headers.
+    Unread,
 }
 
 /// A frame in memory of its own, reused from record to record.
@@ -42,6 +49,10 @@ pub struct Peeled {
     start: usize,
     /// Bytes of it that were captured; the rest is zero.
     captured: usize,
+    /// The frame was inside the tunnel, or was sent again by the tunnel.
+    tunnelled: Option<bool>,
+    /// The encapsulations around the frame.
+    outers: Vec<Outer>,
 }
 
 impl Peeled {
@@ -55,10 +66,27 @@ impl Peeled {
         self.captured.saturating_sub(self.start)
     }
 
+    /// The bytes of the frame that were captured.
+    pub fn seen(&self) -> &[u8] {
+        &self.bytes[self.start..self.captured.max(self.start)]
+    }
+
+    /// Whether the tunnel carried the frame, and then whether it had sent the frame again.
+    pub fn tunnelled(&self) -> Option<bool> {
+        self.tunnelled
+    }
+
+    /// Counts the encapsulations around the frame.
+    pub fn count(&self, counts: &mut Encapsulated) {
+        self.outers.iter().for_each(|outer| counts.count(*outer));
+    }
+
     /// Takes a record of `len` bytes on the wire, of which `bytes` were captured.
     pub fn take(&mut self, link: Link, bytes: &[u8], len: usize, marks: &Marks) -> Layer {
         self.bytes.clear();
         self.start = 0;
+        self.tunnelled = None;
+        self.outers.clear();
         let (header, ethertype) = match link {
             Link::Ethernet => (0, None),
             Link::Ip => {
@@ -76,26 +104,78 @@ impl Peeled {
         // No frame is longer than IP can say; a file may claim any length.
         let whole = self.captured + len.min(1 << 17).saturating_sub(bytes.len());
         self.bytes.resize(whole, 0);
-        self.peel(marks)
+        let layer = self.peel(marks);
+        match layer {
+            // Nothing is missing: the frame itself is short. Its parser says what it is.
+            Layer::Cut if self.captured == whole => Layer::Hosts,
+            layer => layer,
+        }
     }
 
-    /// Removes the headers of the tunnel, if there are any.
+    /// Removes all headers around the frame of the hosts.
     fn peel(&mut self, marks: &Marks) -> Layer {
-        let Some(Place { at, addresses_before }) = marks.shim(&self.bytes) else {
-            return Layer::Plain;
-        };
-        match self.bytes.get(at..).map(Shim::read) {
-            Some(Ok(Content::Frame(shim))) => {
+        for _ in 0..=MOST_LAYERS {
+            if let Some(place) = marks.shim(self.seen())
+                && let Some(layer) = self.unwrap(place)
+            {
+                if layer == Layer::Hosts {
+                    continue;
+                }
+                return layer;
+            }
+            match outer::look(self.seen()) {
+                Inside::Roce { end } => {
+                    // Mirrors and tools cut frames without a word.
+                    let end = self.start + end.min(usize::from(u16::MAX));
+                    if self.bytes.len() < end {
+                        self.bytes.resize(end, 0);
+                    }
+                    return Layer::Hosts;
+                }
+                Inside::Frame(outer, at) => {
+                    self.outers.push(outer);
+                    self.start += at;
+                }
+                Inside::Packet(outer, at, ethertype) => {
+                    self.outers.push(outer);
+                    // In place of the end of the headers before.
+                    let ip = self.start + at;
+                    self.start = ip - ETHER_LEN;
+                    if ip <= self.captured {
+                        self.bytes[self.start..ip - 2].fill(0);
+                        self.bytes[ip - 2..ip].copy_from_slice(&ethertype.to_be_bytes());
+                    }
+                }
+                Inside::Cut => return Layer::Cut,
+                Inside::Fragment => return Layer::Unread,
+                Inside::Other => return Layer::Other,
+            }
+            if self.start >= self.captured {
+                self.start = self.bytes.len().min(self.start);
+                return Layer::Cut;
+            }
+        }
+        Layer::Unread
+    }
+
+    /// Removes the headers of the tunnel; `None` if there are none.
+    fn unwrap(&mut self, Place { at, addresses_before }: Place) -> Option<Layer> {
+        let (before, at) = (self.start, self.start + at);
+        let captured = &self.bytes[at.min(self.captured)..self.captured];
+        match Shim::read(captured) {
+            Ok(Content::Frame(shim)) => {
                 self.start = at + shim.wire_len();
                 if addresses_before {
                     self.start -= MACS_LEN;
-                    self.bytes.copy_within(..MACS_LEN, self.start);
+                    self.bytes.copy_within(before..before + MACS_LEN, self.start);
                 }
-                self.start = self.start.min(self.bytes.len());
-                Layer::Tunnelled { is_resend: shim.original.is_some() }
+                self.start = self.start.min(self.captured);
+                self.tunnelled = Some(shim.original.is_some() || self.tunnelled == Some(true));
+                Some(Layer::Hosts)
             }
-            Some(Ok(Content::Control)) => Layer::Message,
-            Some(Err(_)) | None => Layer::Plain,
+            Ok(Content::Control) => Some(Layer::Message),
+            Err(Fault::Truncated) => Some(Layer::Cut),
+            Err(_) => None,
         }
     }
 }
@@ -120,7 +200,7 @@ mod tests {
             let record = [&head[..], &packet].concat();
             let mut peeled = Peeled::default();
             let layer = peeled.take(link, &record, record.len() + 5, &Marks::default());
-            assert_eq!(layer, Layer::Plain);
+            assert_eq!(layer, Layer::Other);
             assert_eq!(peeled.frame()[12..14], [8, 0], "{link:?}");
             assert_eq!(peeled.frame()[14..74], packet[..]);
             assert_eq!((peeled.frame().len(), peeled.captured()), (79, 74));

@@ -64,9 +64,16 @@ impl Reads {
     }
 
     /// The newest READ takes `span` PSNs, as is known now.
-    pub fn lengthen(&mut self, start: Seq, span: u64) {
+    pub fn resize(&mut self, start: Seq, span: u64) {
         if let Some(read) = self.awaited.iter_mut().rfind(|read| read.0 == start) {
             read.1 = start + span;
+        }
+        // All its responses may have passed.
+        while let Some(&(_, end)) = self.awaited.front()
+            && end <= self.next
+        {
+            self.awaited.pop_front();
+            self.next = self.awaited.front().map_or(self.next, |read| read.0);
         }
     }
 

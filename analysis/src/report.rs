@@ -4,8 +4,8 @@ use common::time::Time;
 use serde::Serialize;
 
 use crate::analysis::{Analysis, Totals};
+use crate::counts::RequestCounts;
 use crate::reads::ReadCounts;
-use crate::requests::RequestCounts;
 use crate::stream::{ResponseCounts, Stream};
 use crate::timeline::Timeline;
 
@@ -77,6 +77,8 @@ impl FlowReport {
 /// The whole.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
+    /// Why results may be wrong, as sentences about the file; see [`warnings`](crate::warnings).
+    pub warnings: Vec<String>,
     /// Counts of the records of the capture.
     pub totals: Totals,
     /// From the first record to the last one, in ns.
@@ -101,7 +103,7 @@ impl Analysis {
             lr2_saves.time_ns += flow.lr2_saves.time_ns;
         }
         let duration_ns = last.since(first).as_nanos();
-        Report { totals: self.totals, duration_ns, lr2_saves, flows }
+        Report { warnings: Vec::new(), totals: self.totals, duration_ns, lr2_saves, flows }
     }
 
     /// The flow of a stream with requests.

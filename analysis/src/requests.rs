@@ -7,8 +7,8 @@
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 use common::wire::{MAX_SPAN, PacketKind, read_responses};
-use serde::Serialize;
 
+use crate::counts::{RequestCounts, Resends};
 use crate::reads::Reads;
 use crate::timeline::Timeline;
 use crate::window::{State, Window};
@@ -33,69 +33,6 @@ pub(crate) enum Cause {
     Unknown,
 }
 
-/// Resends of one cause.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
-pub struct Resends {
-    /// How often the source went back.
-    pub times: u64,
-    /// Packets that it sent again or, where they had been lost before the capture, that passed for the first time.
-    pub packets: u64,
-    /// Payload of these, in bytes.
-    pub bytes: u64,
-    /// Of the packets, those that had passed the capture before, without the first one of each time.
-    pub wasted_packets: u64,
-    /// Payload of these, in bytes.
-    pub wasted_bytes: u64,
-    /// Time in which the flow brought nothing new, in ns: from the first resent packet, of a timeout from the packet before it,
-    /// to the next new packet.
-    pub stalled_ns: u64,
-}
-
-/// Counters of requests.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
-pub struct RequestCounts {
-    /// Packets, resent ones included.
-    pub packets: u64,
-    /// Payload of these, in bytes.
-    pub bytes: u64,
-    /// Payload that passed for the first time, in bytes.
-    pub new_bytes: u64,
-    /// Times that packets were missing before one that passed.
-    pub gaps: u64,
-    /// Packets that were missing then.
-    pub missing: u64,
-    /// Of these, packets that passed late although their source did not go back: reordered on the way, or resent by a gateway.
-    pub late: u64,
-    /// Most packets that had overtaken a late one.
-    pub late_depth: u64,
-    /// Longest time that a late one was missing, in ns.
-    pub late_ns: u64,
-    /// Of the missing, packets that passed when their source had gone back: lost before the capture.
-    pub lost_before: u64,
-    /// Packets that were missing within a run of resent packets: lost again before the capture.
-    pub lost_again: u64,
-    /// Packets older than the flow's first one in the capture, sent again: lost before it, or older than the capture.
-    pub before_first: u64,
-    /// Of the missing, packets that never passed.
-    pub never: u64,
-    /// Times that a source went back to a packet that had passed: it, or its acknowledgement, was lost behind the capture.
-    pub lost_behind: u64,
-    /// Packets that passed twice, and that nothing had asked for.
-    pub duplicates: u64,
-    /// Times that the PSNs leapt: the queue pair's number was used anew, or the capture has a long gap.
-    pub restarts: u64,
-    /// By NAKs: go-back-N.
-    pub after_nak: Resends,
-    /// By timeouts: silence, without a NAK.
-    pub after_timeout: Resends,
-    /// By RNR NAKs.
-    pub after_rnr: Resends,
-    /// READs whose responses were asked for again.
-    pub read_repair: Resends,
-    /// Of a flow whose responses are not in the capture: why is not known.
-    pub unexplained: Resends,
-}
-
 /// One request, as the flow sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
@@ -104,8 +41,15 @@ pub(crate) struct Request {
     pub kind: PacketKind,
     /// Payload; of a READ 0.
     pub bytes: u64,
-    /// Bytes that a READ asks for.
+    /// Bytes that a READ asks for; `None` also if the READ was captured without its length.
     pub read_len: Option<u32>,
+}
+
+impl Request {
+    /// Whether it is a READ whose length was not captured.
+    fn is_blind(&self) -> bool {
+        self.kind == PacketKind::ReadRequest && self.read_len.is_none()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +69,8 @@ struct Run {
     /// Of these, packets of before the first one that passed.
     early: u64,
     lost_again: u64,
+    /// The newest packet is a READ of unknown length: the run goes on at any later PSN.
+    is_blind: bool,
     /// How long ago the first packet passed, or was found missing.
     age: Span,
     cause: Option<Cause>,
@@ -153,8 +99,8 @@ pub(crate) struct Requests {
     stalled: Option<(Time, Cause)>,
     /// Path MTU in bytes; 0: unknown.
     pub pmtu: u16,
-    /// A READ whose number of responses is not known yet.
-    open_read: Option<(Seq, u32)>,
+    /// A READ whose number of responses is not known yet, and the bytes that it asks for, if these were captured.
+    open_read: Option<(Seq, Option<u32>)>,
     pub reads: Reads,
     pub counts: RequestCounts,
     pub timeline: Timeline,
@@ -241,16 +187,21 @@ impl Requests {
             bin.missing += missing as u32;
         }
         if request.kind == PacketKind::ReadRequest {
+            // Any response up to the next request may be to a READ of unknown length.
+            let span = if request.is_blind() { MAX_SPAN.into() } else { span };
             self.reads.request(seq, span);
         }
     }
 
     /// PSNs of a new request.
     fn span(&mut self, seq: Seq, request: &Request) -> u64 {
+        if request.is_blind() {
+            self.open_read = Some((seq, None));
+        }
         let Some(len) = request.read_len else { return 1 };
         match self.pmtu {
             0 if len > PATH_MTUS[0] => {
-                self.open_read = Some((seq, len));
+                self.open_read = Some((seq, Some(len)));
                 1
             }
             pmtu => responses(len, pmtu),
@@ -260,17 +211,24 @@ impl Requests {
     /// Finds the PSNs of a READ by the path MTU, or by the PSN of the next request.
     fn resolve_read(&mut self, psn: Psn, shared: &mut Shared) {
         let Some((seq, len)) = self.open_read else { return };
-        if self.pmtu == 0 {
-            let distance = self.window.unwrap(psn).since(seq);
-            let fits = |pmtu: &u32| u64::from(read_responses(len, *pmtu)) == distance;
-            let Some(pmtu) = PATH_MTUS.into_iter().find(fits) else { return };
-            self.pmtu = pmtu as u16;
-        }
+        let distance = self.window.unwrap(psn).since(seq);
+        let span = match len {
+            // Packets that are missing right before the next request can't be told from responses.
+            None if (1..=MAX_SPAN.into()).contains(&distance) => distance,
+            None => return,
+            Some(len) => {
+                if self.pmtu == 0 {
+                    let fits = |pmtu: &u32| u64::from(read_responses(len, *pmtu)) == distance;
+                    let Some(pmtu) = PATH_MTUS.into_iter().find(fits) else { return };
+                    self.pmtu = pmtu as u16;
+                }
+                responses(len, self.pmtu)
+            }
+        };
         self.open_read = None;
-        let span = responses(len, self.pmtu);
         let more = (seq + span).since(self.window.next());
         self.window.push(more, State::Passed(self.last), &mut shared.budget);
-        self.reads.lengthen(seq, span);
+        self.reads.resize(seq, span);
     }
 
     fn old_packet(&mut self, seq: Seq, request: &Request, shared: &mut Shared) {
@@ -280,7 +238,7 @@ impl Requests {
         // A source that goes back leaves out nothing: what is not there was lost again.
         let follows = self.run.as_ref().is_some_and(|run| {
             let goes_back = run.cause.is_some() || run.packets > 1 && run.repeated > 0;
-            seq == run.next || seq > run.next && goes_back
+            seq == run.next || seq > run.next && (goes_back || run.is_blind)
         });
         if !follows {
             self.end_run(shared);
@@ -293,11 +251,12 @@ impl Requests {
             State::Passed(request.at),
             &mut shared.budget,
         );
-        if is_missing && request.read_len.is_some() {
+        if is_missing && request.kind == PacketKind::ReadRequest {
             self.reads.request(seq, span);
         }
         let Some(run) = &mut self.run else { return };
-        run.lost_again += seq.since(run.next);
+        run.lost_again += if run.is_blind { 0 } else { seq.since(run.next) };
+        run.is_blind = request.is_blind();
         run.next = end;
         run.last = request.at;
         run.packets += 1;
@@ -359,6 +318,7 @@ impl Requests {
             filled: 0,
             early: 0,
             lost_again: 0,
+            is_blind: false,
             age,
             cause,
             taken,
@@ -448,7 +408,9 @@ impl Requests {
     /// A READ response tells the path MTU.
     pub fn know_path_mtu(&mut self, pmtu: u16, shared: &mut Shared) {
         self.pmtu = pmtu;
-        self.resolve_read(self.window.next().psn(), shared);
+        if let Some((_, Some(_))) = self.open_read {
+            self.resolve_read(self.window.next().psn(), shared);
+        }
     }
 
     /// A response passes: all before `psn` has arrived.

@@ -4,6 +4,7 @@ use common::time::Time;
 use common::wire::{Addr, Qpn};
 use serde::Serialize;
 
+use crate::copies::Repeats;
 use crate::requests::Requests;
 
 /// Who sends to whom.
@@ -53,6 +54,7 @@ pub(crate) struct Stream {
     /// Packets that a queue on the way has marked (ECN).
     pub marked: u64,
     pub cnps: u64,
+    pub repeats: Repeats,
     pub requests: Option<Box<Requests>>,
     pub responses: ResponseCounts,
     /// The stream of the same queue pairs in the other direction.
@@ -71,6 +73,7 @@ impl Stream {
             bytes: 0,
             marked: 0,
             cnps: 0,
+            repeats: Repeats::default(),
             requests: None,
             responses: ResponseCounts::default(),
             partner: None,

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::counts::Resends;
 use crate::report::{FlowReport, Report};
-use crate::requests::Resends;
 
 /// `1.2 ms`.
 pub fn time(ns: u64) -> String {
@@ -41,6 +41,12 @@ pub fn totals(report: &Report) -> Vec<(&'static str, u64)> {
         ("RoCEv2 packets", totals.roce),
         ("of these through the tunnel", totals.tunnelled),
         ("of these sent again by the tunnel", totals.tunnel_resends),
+        ("of these in VXLAN", totals.encapsulated.vxlan),
+        ("of these in Geneve", totals.encapsulated.geneve),
+        ("of these in GRE", totals.encapsulated.gre),
+        ("of these in ERSPAN", totals.encapsulated.erspan),
+        ("of these in MPLS", totals.encapsulated.mpls),
+        ("of these in IP", totals.encapsulated.ip),
         ("control messages of gateways", totals.control_messages),
         ("not of a reliable connection", totals.other_transports),
         ("responses without their requests", totals.unmatched_responses),
@@ -48,6 +54,8 @@ pub fn totals(report: &Report) -> Vec<(&'static str, u64)> {
         ("not RoCEv2", totals.not_roce),
         ("malformed", totals.malformed),
         ("captured too short", totals.cut),
+        ("fragments, or within too many headers", totals.unread),
+        ("copies of packets, left out", totals.copies),
         ("of flows that were not followed", totals.not_followed),
     ];
     all.into_iter().filter(|(_, count)| *count > 0).collect()

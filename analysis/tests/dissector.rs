@@ -28,12 +28,19 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wireshark/lr2.lua"
 
 /// The fields of each frame, as tshark prints them: several of a name with commas between.
 fn shown(frames: &[Vec<u8>], fields: &[&str]) -> Vec<Vec<String>> {
+    let frames: Vec<_> = frames.iter().map(|frame| (frame.clone(), frame.len())).collect();
+    shown_of_cut(&frames, fields)
+}
+
+/// The fields of each frame, of which only a number of bytes was captured.
+fn shown_of_cut(frames: &[(Vec<u8>, usize)], fields: &[&str]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("x.pcap");
     let mut writer = PcapWriter::new(File::create(&file).expect("made")).expect("written");
-    for frame in frames {
-        let packet = PcapPacket::new(Duration::ZERO, frame.len() as u32, frame);
-        writer.write_packet(&PcapPacket { data: Cow::Borrowed(frame), ..packet }).expect("written");
+    for (frame, captured) in frames {
+        let data = Cow::Borrowed(&frame[..*captured]);
+        let packet = PcapPacket { timestamp: Duration::ZERO, orig_len: frame.len() as u32, data };
+        writer.write_packet(&packet).expect("written");
     }
     drop(writer);
     let wanted = fields.iter().flat_map(|field| ["-e", field]);
@@ -96,8 +103,8 @@ fn write(headers: &Headers) -> Vec<u8> {
     frame
 }
 
-#[test]
-fn control_messages() {
+/// A control message of each kind, and a packet of the hosts.
+fn control_frames() -> [Vec<u8>; 5] {
     let sync = Message::Sync(SyncMessage {
         reason: Reason::Tail,
         next_psn: Some(Psn::new(1000)),
@@ -120,14 +127,19 @@ fn control_messages() {
         passive: false,
     });
     let fetch = Fetch { expected: Psn::new(7), missing: [range(8, 1)].into_iter().collect() };
-    let frames = [
+    [
         control(&headers(false, Vlans::NONE), &sync),
         control(&headers(true, Vlans::NONE), &status),
         control(&headers(false, Vlans::new(9, 0)), &Message::Fetch(fetch.clone())),
         control(&headers(false, Vlans::NONE), &Message::Absent(fetch)),
         // Others' packets look as they would without the script.
         write(&headers(false, Vlans::NONE)),
-    ];
+    ]
+}
+
+#[test]
+fn control_messages() {
+    let frames = control_frames();
     let head = [
         "lr2.kind",
         "lr2.version",
@@ -203,6 +215,17 @@ fn encapsulations() -> [Encapsulation; 3] {
     ]
 }
 
+/// A WRITE in a VLAN inside the tunnel, and the tunnel's resend of it.
+fn wrapped(outer: &Encapsulation, shim: &Shim, again: &Shim) -> [Vec<u8>; 2] {
+    let mut frame = HeapFrame::from(write(&headers(false, Vlans::new(42, 0))));
+    outer.reserve(&mut frame, 9000).expect("there is room");
+    outer.wrap(frame.bytes_mut(), shim, 0);
+    let first = frame.bytes().to_vec();
+    let mut resend = vec![0; outer.resent_len(first.len())];
+    outer.rewrap(&first, again, &mut resend);
+    [first, resend]
+}
+
 #[test]
 fn shims_and_the_frames_behind_them() {
     let lane = |n| Lane::new(n).expect("a lane");
@@ -216,18 +239,13 @@ fn shims_and_the_frames_behind_them() {
             is_kept: false,
             clear: 5,
         };
-        let mut frame = HeapFrame::from(write(&headers(false, Vlans::new(42, 0))));
-        outer.reserve(&mut frame, 9000).expect("there is room");
-        outer.wrap(frame.bytes_mut(), &shim, 0);
-        let first = frame.bytes().to_vec();
-        let mut resend = vec![0; outer.resent_len(first.len())];
         let again = Shim {
             number: WireNumber(107),
             original: Some((lane(3), WireNumber(100))),
             is_kept: true,
             ..shim
         };
-        outer.rewrap(&first, &again, &mut resend);
+        let [first, resend] = wrapped(&outer, &shim, &again);
         let fields = [
             "lr2t.type",
             "lr2t.lane",
@@ -252,8 +270,8 @@ fn shims_and_the_frames_behind_them() {
     }
 }
 
-#[test]
-fn messages_of_the_tunnel() {
+/// A message of each kind.
+fn tunnel_messages(outer: &Encapsulation) -> [Vec<u8>; 5] {
     let lane = Lane::new(1).expect("a lane");
     let ranges = || [(WireNumber(40), 2), (WireNumber(50), 1)].into_iter().collect();
     let echo = Echo { sent_at: Time::from_nanos(8), arrived_at: Time::from_nanos(9) };
@@ -292,13 +310,18 @@ fn messages_of_the_tunnel() {
         session: Session::new(0xabcd),
         tunnel: 2,
     };
+    messages.each_ref().map(|message| {
+        let mut frame = vec![0; outer.shim_at() + message::wire_len(message)];
+        let body = outer.wrap_message(lane, Some([4; 6]), &mut frame).expect("a next hop");
+        message::write(&header, message, &Keys::from_secret(b"any"), body);
+        frame
+    })
+}
+
+#[test]
+fn messages_of_the_tunnel() {
     for outer in encapsulations() {
-        let frames = messages.each_ref().map(|message| {
-            let mut frame = vec![0; outer.shim_at() + message::wire_len(message)];
-            let body = outer.wrap_message(lane, Some([4; 6]), &mut frame).expect("a next hop");
-            message::write(&header, message, &Keys::from_secret(b"any"), body);
-            frame
-        });
+        let frames = tunnel_messages(&outer);
         let fields = [
             "lr2t.kind",
             "lr2t.node",
@@ -344,4 +367,52 @@ fn messages_of_the_tunnel() {
         assert_eq!([&rows[2][5], &rows[2][12]], ["60", "8"]);
         assert_eq!([&rows[3][10], &rows[3][11]], ["40,50", "2,1"]);
     }
+}
+
+/// Every frame of ours, cut to every length: no error of the script, nothing called malformed, and each cut is said.
+#[test]
+fn cut_frames_are_limited_and_not_malformed() {
+    let lane = Lane::new(3).expect("a lane");
+    let shim = Shim {
+        lane,
+        number: WireNumber(100),
+        session: Session::new(0xabcd),
+        predecessor: Some((lane, WireNumber(90))),
+        original: None,
+        is_kept: true,
+        clear: 5,
+    };
+    let again = Shim { original: Some((lane, WireNumber(100))), ..shim };
+    // The last bytes of a packet are its ICRC: no field of a message.
+    const ICRC_LEN: usize = 4;
+    let [messages @ .., write] = control_frames();
+    let mut frames: Vec<_> = messages.map(|frame| (frame, ICRC_LEN)).into();
+    for outer in encapsulations() {
+        frames.extend(wrapped(&outer, &shim, &again).map(|frame| (frame, 0)));
+        frames.extend(tunnel_messages(&outer).map(|frame| (frame, 0)));
+    }
+    let of = |(frame, rest): &(Vec<u8>, usize)| {
+        let frame = frame.clone();
+        (0..frame.len() - rest).map(move |captured| (frame.clone(), captured))
+    };
+    let cut: Vec<_> = frames.iter().flat_map(of).collect();
+    let fields = ["_ws.short", "lr2.limited", "lr2t.limited", "lr2t.filled"];
+    let rows = shown_of_cut(&cut, &[&fields[..], &["infiniband.bth.psn"]].concat());
+    for ((frame, captured), row) in cut.iter().zip(&rows) {
+        let is_said = row[..4].iter().any(|field| !field.is_empty());
+        assert!(is_said, "{captured} of {} bytes: {row:?} {frame:x?}", frame.len());
+        // Bytes that were not captured make no number.
+        let psn = row.get(4).map_or("", String::as_str);
+        assert!(["", "17", "1234"].contains(&psn), "{captured} of {} bytes: PSN {psn}", frame.len());
+    }
+    // 128 bytes are enough for the PSN in a tunnel over IPv4.
+    let [ethernet, udp, _] = encapsulations();
+    let frames = [ethernet, udp].map(|outer| wrapped(&outer, &shim, &again));
+    let frames: Vec<_> = frames.into_iter().flatten().map(|frame| (frame, 128)).collect();
+    for row in shown_of_cut(&frames, &["infiniband.bth.psn", "lr2t.filled"]) {
+        assert_eq!(row[0], "1234", "{row:?}");
+    }
+    // Packets of the hosts look as without the script.
+    let cut: Vec<_> = (0..write.len()).map(|captured| (write.clone(), captured)).collect();
+    shown_of_cut(&cut, &["frame.number"]);
 }

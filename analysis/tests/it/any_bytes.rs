@@ -48,7 +48,7 @@ proptest! {
         }
         let report = analysis.report();
         let totals = report.totals;
-        let parts = totals.roce + totals.not_roce + totals.malformed + totals.cut;
+        let parts = totals.roce + totals.not_roce + totals.malformed + totals.cut + totals.unread + totals.copies;
         prop_assert_eq!(totals.records, steps.len() as u64);
         prop_assert_eq!(totals.records, parts + totals.tunnel_messages + totals.not_followed);
         for flow in &report.flows {

@@ -14,7 +14,12 @@ fn report(name: &str) -> Report {
         .expect("it is read");
     let report = analysis.report();
     let totals = report.totals;
-    let parts = totals.roce + totals.not_roce + totals.malformed + totals.cut;
+    let parts = totals.roce
+        + totals.not_roce
+        + totals.malformed
+        + totals.cut
+        + totals.unread
+        + totals.copies;
     assert_eq!(totals.records, parts + totals.tunnel_messages + totals.not_followed, "{name}");
     report
 }

@@ -2,79 +2,22 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 use std::time::Duration;
 
 use common::frame::Frame;
 use common::heap::HeapFrame;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
+use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
-use pcap_file::{DataLink, TsResolution};
-use serde_json::Value;
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig};
 use tunnel::shim::Shim;
 use tunnel::{Lane, Session, WireNumber};
 
-const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/tests/captures");
-
-fn path(name: &str) -> PathBuf {
-    Path::new(CAPTURES).join(name)
-}
-
-/// Time and frame of each record.
-fn records(name: &str) -> Vec<(Duration, Vec<u8>)> {
-    let mut reader = PcapReader::new(File::open(path(name)).expect("a capture")).expect("pcap");
-    let mut all = Vec::new();
-    while let Some(packet) = reader.next_packet() {
-        let packet = packet.expect("whole");
-        all.push((packet.timestamp, packet.data.into_owned()));
-    }
-    all
-}
-
-fn write(file: &Path, link: DataLink, snaplen: usize, records: &[(Duration, Vec<u8>)]) {
-    let header = PcapHeader {
-        datalink: link,
-        ts_resolution: TsResolution::NanoSecond,
-        ..PcapHeader::default()
-    };
-    let mut writer =
-        PcapWriter::with_header(File::create(file).expect("made"), header).expect("written");
-    for (at, frame) in records {
-        let data = Cow::Borrowed(&frame[..frame.len().min(snaplen)]);
-        let packet = PcapPacket { timestamp: *at, orig_len: frame.len() as u32, data };
-        writer.write_packet(&packet).expect("written");
-    }
-}
-
-fn analyze(file: &Path, options: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lr2-analyze"))
-        .arg(file)
-        .args(options)
-        .output()
-        .expect("it starts")
-}
-
-fn json(file: &Path, options: &[&str]) -> Value {
-    let output = analyze(file, &[&["--json"], options].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The line of an error, and that there is no other and the code is 2.
-fn error(file: &Path, options: &[&str]) -> String {
-    let output = analyze(file, options);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    let text = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text
-}
+use crate::support::{analyze, error, json, path, records, write};
 
 #[test]
 fn text_json_and_page_say_the_same() {

@@ -2,5 +2,10 @@
 
 mod any_bytes;
 mod captures;
+mod copies;
+mod encapsulated;
 mod files;
 mod gobackn;
+mod odd;
+mod short;
+mod support;
