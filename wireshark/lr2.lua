@@ -8,6 +8,18 @@
 -- For Wireshark, copy it into the folder of personal Lua plugins (Help, About, Folders).
 
 local TAG_LEN = 16
+local LIMITED = "Packet size limited during capture"
+
+-- A number of `len` bytes, or nil if the capture ends before. (`tvb:len()` counts the captured bytes.)
+local function number(tvb, at, len)
+    if at + len <= tvb:len() then return tvb(at, len):uint() end
+end
+
+-- Runs another dissector. tvb:call raises an error where that dissector meets the end of the captured bytes, after the tree has got
+-- the reason: "Packet size limited during capture", or "Malformed Packet".
+local function run(dissect, ...)
+    pcall(dissect, ...)
+end
 
 ---------------------------------------------------------------- control messages
 
@@ -55,13 +67,14 @@ local all = {}
 for _, field in pairs(c) do all[#all + 1] = field end
 lr2.fields = all
 local cut = ProtoExpert.new("lr2.cut", "The message ends early, or is longer than it says", expert.group.MALFORMED, expert.severity.ERROR)
-lr2.experts = { cut }
+local limited = ProtoExpert.new("lr2.limited", LIMITED .. ": LR2 truncated", expert.group.UNDECODED, expert.severity.NOTE)
+lr2.experts = { cut, limited }
 
--- Adds the fields of a list of {field, bytes}, and returns where they end.
+-- Adds the fields of a list of {field, bytes} as far as they were captured, and returns where they end.
 local function add_all(tree, tvb, at, list)
     for _, item in ipairs(list) do
         local field, len = item[1], item[2]
-        if field then tree:add(field, tvb(at, len)) end
+        if field and at + len <= tvb:len() then tree:add(field, tvb(at, len)) end
         at = at + len
     end
     return at
@@ -82,10 +95,11 @@ local function length(list)
     return sum
 end
 
--- The ranges that follow, up to the tag; returns how many PSNs or numbers they hold.
+-- The ranges that follow, up to the tag, as far as they were captured; returns how many PSNs or numbers they hold.
 local function add_ranges(tree, tvb, at, stop, start, count)
     local sum = 0
     while at + 8 <= stop do
+        if at + 8 > tvb:len() then return sum, stop end
         local first, n = tvb(at, 4):uint(), tvb(at + 4, 4):uint()
         local branch = tree:add(tvb(at, 8), string.format("%u, and %u from there", first, n))
         branch:add(start, tvb(at, 4))
@@ -96,39 +110,52 @@ local function add_ranges(tree, tvb, at, stop, start, count)
     return sum, at
 end
 
--- `body`: between BTH and ICRC.
-local function control(tvb, pinfo, root)
+-- `tvb`: what was captured of the `len` bytes between BTH and ICRC.
+local function control(tvb, len, pinfo, root)
     pinfo.cols.protocol = "LR2"
-    local kind = tvb(5, 1):uint()
-    local body = BODIES[kind]
+    local kind = number(tvb, 5, 1)
     local tree = root:add(lr2, tvb(), "LR2 " .. (KINDS[kind] or "message of an unknown kind"))
-    local stop = tvb:len() - TAG_LEN
+    if not kind then
+        tree:add_proto_expert_info(limited)
+        pinfo.cols.info = "LR2 [" .. LIMITED .. "]"
+        return
+    end
+    local body = BODIES[kind]
+    local stop = len - TAG_LEN
     local fixed = length(PREFIX)
     if not body or stop < fixed + length(body) then
         tree:add_proto_expert_info(cut)
         pinfo.cols.info = "LR2, not understood"
         return
     end
-    local flags = tvb(6, 2)
+    local is_whole = tvb:len() >= len
     add_all(tree, tvb, 0, PREFIX)
-    for _, flag in ipairs(FLAGS[kind] or {}) do tree:add(flag, flags) end
+    local flags = tvb:len() >= 8 and tvb(6, 2)
+    for _, flag in ipairs(flags and FLAGS[kind] or {}) do tree:add(flag, flags) end
     local at = add_all(tree, tvb, fixed, body)
-    local info = string.format("%s of QP 0x%x, epoch %u", KINDS[kind], tvb(36, 4):uint(), tvb(40, 4):uint())
+    local info = KINDS[kind]
+    local qpn, epoch = number(tvb, 36, 4), number(tvb, 40, 4)
+    if epoch then info = info .. string.format(" of QP 0x%x, epoch %u", qpn, epoch) end
     if kind == 1 then
-        local reason = tvb(fixed, 1):uint()
-        info = info .. ": " .. (REASONS[reason] or reason)
-        if flags:bitfield(14) == 1 then info = info .. string.format(", next PSN %u", tvb(fixed + 4, 4):uint()) end
+        local reason, next = number(tvb, fixed, 1), number(tvb, fixed + 4, 4)
+        if reason then info = info .. ": " .. (REASONS[reason] or reason) end
+        if next and flags:bitfield(14) == 1 then info = info .. string.format(", next PSN %u", next) end
     else
         local missing
         missing, at = add_ranges(tree, tvb, at, stop, c.start, c.count)
-        if kind == 2 and flags:bitfield(12) == 1 then
+        if kind == 2 and flags and flags:bitfield(12) == 1 then
             info = info .. ": passive"
-        else
+        elseif is_whole then
             info = info .. string.format(": expects PSN %u, %u missing", tvb(fixed, 4):uint(), missing)
         end
     end
-    if at ~= stop then tree:add_proto_expert_info(cut) end
-    tree:add(c.tag, tvb(stop, TAG_LEN))
+    if is_whole then
+        if at ~= stop then tree:add_proto_expert_info(cut) end
+        tree:add(c.tag, tvb(stop, TAG_LEN))
+    else
+        tree:add_proto_expert_info(limited)
+        info = info .. " [" .. LIMITED .. "]"
+    end
     pinfo.cols.info = info
 end
 
@@ -139,14 +166,16 @@ local port = Proto("lr2_port", "LR2 in RoCEv2")
 
 function port.dissector(tvb, pinfo, root)
     local BTH, ICRC = 12, 4
-    local is_ours = tvb:len() >= BTH + 44 + TAG_LEN + ICRC and tvb(0, 1):uint() == lr2.prefs.opcode
-        and tvb(BTH, 4):uint() == 0x4c523293
+    local len = tvb:reported_len() - BTH - ICRC
+    local is_ours = len >= 44 + TAG_LEN and number(tvb, 0, 1) == lr2.prefs.opcode and number(tvb, BTH, 4) == 0x4c523293
     if is_ours then
-        control(tvb(BTH, tvb:len() - BTH - ICRC):tvb(), pinfo, root)
-        return tvb:len()
+        control(tvb(BTH, math.min(len, tvb:len() - BTH)):tvb(), len, pinfo, root)
+    elseif roce then
+        run(roce.call, roce, tvb, pinfo, root)
+    else
+        return 0
     end
-    if roce then return roce:call(tvb, pinfo, root) end
-    return 0
+    return tvb:len()
 end
 
 ---------------------------------------------------------------- the tunnel
@@ -202,7 +231,9 @@ all = {}
 for _, field in pairs(t) do all[#all + 1] = field end
 lr2t.fields = all
 local t_cut = ProtoExpert.new("lr2t.cut", "The shim or message ends early", expert.group.MALFORMED, expert.severity.ERROR)
-lr2t.experts = { t_cut }
+local t_limited = ProtoExpert.new("lr2t.limited", LIMITED .. ": LR2 tunnel truncated", expert.group.UNDECODED, expert.severity.NOTE)
+local t_filled = ProtoExpert.new("lr2t.filled", LIMITED .. ": the end of the frame is shown as zeros", expert.group.UNDECODED, expert.severity.NOTE)
+lr2t.experts = { t_cut, t_limited, t_filled }
 
 local T_PREFIX = { {t.lane, 1}, {t.kind, 1}, {nil, 1}, {t.session, 4}, {t.node, 4}, {t.length, 2}, {t.tunnel, 1}, {nil, 1}, {t.boot, 8}, {t.seq, 8}, {t.seen_boot, 8} }
 local T_BODIES = {
@@ -220,67 +251,89 @@ local T_ECHO = { {t.echo_sent, 8}, {t.echo_arrived, 8} }
 local function reports(tree, tvb, at, stop)
     local said = {}
     while at < stop do
+        if at + 3 > tvb:len() then break end
         local has_echo = at + length(T_REPORT) <= stop and tvb(at + 1, 1):bitfield(6, 1) == 1
         local front = length(T_REPORT) + (has_echo and length(T_ECHO) or 0)
         if at + front > stop then return nil end
-        local lane, next, ranges = tvb(at, 1):uint(), tvb(at + 8, 4):uint(), tvb(at + 2, 1):uint()
+        local lane, next, ranges = tvb(at, 1):uint(), number(tvb, at + 8, 4), tvb(at + 2, 1):uint()
         local behind = at + front + 8 * ranges
         if behind > stop then return nil end
-        local part = tree:add(lr2t, tvb(at, behind - at), string.format("Lane %u", lane))
+        local part = tree:add(lr2t, tvb(at, math.min(behind, tvb:len()) - at), string.format("Lane %u", lane))
         part:add(t.has_echo, tvb(at + 1, 1))
         at = add_all(part, tvb, at, T_REPORT)
         if has_echo then at = add_all(part, tvb, at, T_ECHO) end
         local missing = add_ranges(part, tvb, at, behind, t.start, t.count)
-        said[#said + 1] = string.format("of lane %u: to before %u, %u missing", lane, next, missing)
+        if behind <= tvb:len() then
+            said[#said + 1] = string.format("of lane %u: to before %u, %u missing", lane, next, missing)
+        end
         at = behind
     end
     return table.concat(said, "; ")
 end
 
-local function message(tvb, pinfo, tree)
-    local kind = tvb:len() >= 40 and tvb(2, 1):uint() or 0
-    local body = T_BODIES[kind]
-    local stop = tvb:len() >= 14 and tvb(12, 2):uint() or 0
-    if not body or stop < 40 + length(body) or tvb:len() < stop + TAG_LEN then
+-- `len`: bytes on the wire from the message on.
+local function message(tvb, len, pinfo, tree)
+    local kind = number(tvb, 2, 1)
+    local stop = number(tvb, 12, 2)
+    local body = T_BODIES[kind or 0]
+    -- The kind and the length may lie behind the captured bytes.
+    if len < 40 or kind and not body or stop and (stop < 40 + length(body) or len < stop + TAG_LEN) then
         tree:add_proto_expert_info(t_cut)
         pinfo.cols.info = "LR2 tunnel, message not understood"
         return
     end
     add_all(tree, tvb, 1, T_PREFIX)
-    local at = add_all(tree, tvb, 40, body)
-    local info = MESSAGES[kind]
-    if kind == 3 or kind == 4 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
-    if kind == 1 then
-        info = info .. string.format(": session 0x%x, %u lanes", tvb(40, 4):uint(), tvb(52, 1):uint())
-    elseif kind == 2 then
-        local said = reports(tree, tvb, at, stop)
-        if not said then tree:add_proto_expert_info(t_cut) end
-        info = info .. " " .. (said or "that ends early")
-    elseif kind == 4 then
-        info = info .. string.format(": %u numbers", add_ranges(tree, tvb, at, stop, t.start, t.count))
-    elseif kind == 3 then
-        info = info .. string.format(": to before %u", tvb(40, 4):uint())
+    local is_whole = stop and tvb:len() >= stop + TAG_LEN
+    local info = MESSAGES[kind] or "LR2 tunnel, message"
+    if stop then
+        local at = add_all(tree, tvb, 40, body)
+        if kind == 3 or kind == 4 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
+        if kind == 2 then
+            local said = reports(tree, tvb, at, stop)
+            if not said then tree:add_proto_expert_info(t_cut) end
+            info = info .. " " .. (said or "that ends early")
+        elseif kind == 4 then
+            local numbers = add_ranges(tree, tvb, at, stop, t.start, t.count)
+            if is_whole then info = info .. string.format(": %u numbers", numbers) end
+        elseif kind == 1 and number(tvb, 52, 1) then
+            info = info .. string.format(": session 0x%x, %u lanes", tvb(40, 4):uint(), tvb(52, 1):uint())
+        elseif kind == 3 and number(tvb, 40, 4) then
+            info = info .. string.format(": to before %u", tvb(40, 4):uint())
+        end
     end
-    tree:add(t.tag, tvb(stop, TAG_LEN))
+    if is_whole then
+        tree:add(t.tag, tvb(stop, TAG_LEN))
+    else
+        tree:add_proto_expert_info(t_limited)
+        info = info .. " [" .. LIMITED .. "]"
+    end
     pinfo.cols.info = info
 end
 
--- Returns where the frame behind the shim begins, if there is one.
+-- Returns the tree of the shim, and where the frame behind the shim begins, if there is one.
 local function shim(tvb, pinfo, root)
     pinfo.cols.protocol = "LR2T"
-    local version = tvb:len() > 0 and tvb(0, 1):bitfield(0, 4) or 0
-    local kind = tvb:len() > 0 and tvb(0, 1):bitfield(4, 4) or 0
-    local len = kind == 3 and tvb:len() or kind == 1 and 24 or 16
+    local first = number(tvb, 0, 1)
+    local version, kind = first and tvb(0, 1):bitfield(0, 4), first and tvb(0, 1):bitfield(4, 4)
+    local reported = tvb:reported_len()
+    local len = kind == 3 and reported or kind == 1 and 24 or 16
     local tree = root:add(lr2t, tvb(0, math.min(len, tvb:len())), "LR2 tunnel, " .. (TYPES[kind] or "unknown type"))
-    if version ~= 2 or not TYPES[kind] or tvb:len() < math.max(len, 16) then
+    if first and (version ~= 2 or not TYPES[kind]) or reported < math.max(len, 16) then
         tree:add_proto_expert_info(t_cut)
-        return nil
+        return tree, nil
     end
-    tree:add(t.version, tvb(0, 1))
-    tree:add(t.type, tvb(0, 1))
+    if first then
+        tree:add(t.version, tvb(0, 1))
+        tree:add(t.type, tvb(0, 1))
+    end
     if kind == 3 then
-        message(tvb, pinfo, tree)
-        return nil
+        message(tvb, reported, pinfo, tree)
+        return tree, nil
+    end
+    if tvb:len() < len then
+        tree:add_proto_expert_info(t_limited)
+        pinfo.cols.info = "LR2 tunnel [" .. LIMITED .. "]"
+        return tree, nil
     end
     tree:add(t.lane, tvb(1, 1))
     if tvb(2, 1):uint() ~= 0xff then
@@ -298,15 +351,60 @@ local function shim(tvb, pinfo, root)
         text = text .. string.format(", resend of lane %u number %u", tvb(16, 1):uint(), tvb(20, 4):uint())
     end
     tree:append_text(", " .. text)
-    return len
+    return tree, len
+end
+
+-- Where the headers of a RoCEv2 or TCP packet end, whose EtherType is at `at`. Nil for others, or if the capture ends before.
+local function headers_end(tvb, at)
+    local ethertype = number(tvb, at, 2)
+    while ethertype == 0x8100 or ethertype == 0x88a8 do
+        at = at + 4
+        ethertype = number(tvb, at, 2)
+    end
+    local ip, protocol, l4 = at + 2, nil, nil
+    if ethertype == 0x0800 and number(tvb, ip + 9, 1) then
+        protocol, l4 = tvb(ip + 9, 1):uint(), ip + 4 * tvb(ip, 1):bitfield(4, 4)
+    elseif ethertype == 0x86dd then
+        protocol, l4 = number(tvb, ip + 6, 1), ip + 40
+    end
+    if protocol == 6 and number(tvb, l4 + 12, 1) then return l4 + 4 * tvb(l4 + 12, 1):bitfield(0, 4) end
+    if protocol ~= 17 or number(tvb, l4 + 2, 2) ~= 4791 then return nil end
+    local opcode = number(tvb, l4 + 8, 1)
+    -- Of reliable connections: BTH, and headers of at most 28 bytes, as those of an atomic.
+    if not opcode or opcode > 0x1f then return nil end
+    local SEND, ACK, ATOMIC_ACK, READ, ATOMIC = 0, 4, 12, 16, 28
+    local extension = { [0x05] = 4, [0x06] = READ, [0x09] = 4, [0x0a] = READ, [0x0b] = READ + 4, [0x0c] = READ, [0x0d] = ACK, [0x0f] = ACK,
+        [0x10] = ACK, [0x11] = ACK, [0x12] = ATOMIC_ACK, [0x13] = ATOMIC, [0x14] = ATOMIC, [0x03] = 4, [0x16] = 4, [0x17] = 4 }
+    return l4 + 8 + 12 + (extension[opcode] or SEND)
+end
+
+-- The frame behind a shim from `at` on, whose EtherType is at `ethertype_at`, for a dissector of frames. Nil if too little was captured.
+--
+-- A part of a cut frame has lost its length on the wire: a dissector would call such a part malformed. So the bytes that are missing are
+-- added as zeros, but only where all headers are there.
+local function inside(tvb, at, ethertype_at, pinfo, tree)
+    local reported = tvb:reported_len()
+    if tvb:len() == reported then return tvb:len() > at and tvb(at):tvb() or nil end
+    local stop = headers_end(tvb, ethertype_at)
+    if not stop or stop > tvb:len() then
+        tree:add_proto_expert_info(t_limited)
+        pinfo.cols.info = "LR2 tunnel [" .. LIMITED .. "]"
+        return nil
+    end
+    tree:add_proto_expert_info(t_filled)
+    local bytes = tvb(at):bytes()
+    bytes:set_size(reported - at)
+    return bytes:tvb("Frame in the tunnel, filled with zeros")
 end
 
 -- Over Ethernet: the rest of the frame, from its own EtherType on. (The MAC addresses stand before the tunnel's.)
 function lr2t.dissector(tvb, pinfo, root)
-    local at = shim(tvb, pinfo, root)
-    if at and tvb:len() >= at + 2 then
-        local rest = tvb(at + 2):tvb()
-        DissectorTable.get("ethertype"):try(tvb(at, 2):uint(), rest, pinfo, root)
+    local tree, at = shim(tvb, pinfo, root)
+    local rest = at and inside(tvb, at, at, pinfo, tree)
+    if rest and rest:len() >= 2 then
+        local types = DissectorTable.get("ethertype")
+        local ethertype = rest(0, 2):uint()
+        if rest:len() > 2 then run(types.try, types, ethertype, rest(2):tvb(), pinfo, root) end
     end
     return tvb:len()
 end
@@ -314,9 +412,11 @@ end
 -- Over UDP: a whole Ethernet frame.
 local over_udp = Proto("lr2t_udp", "LR2 tunnel over UDP")
 function over_udp.dissector(tvb, pinfo, root)
-    local at = shim(tvb, pinfo, root)
-    if at and tvb:len() > at then
-        Dissector.get("eth_withoutfcs"):call(tvb(at):tvb(), pinfo, root)
+    local tree, at = shim(tvb, pinfo, root)
+    local frame = at and inside(tvb, at, at + 12, pinfo, tree)
+    if frame then
+        local ethernet = Dissector.get("eth_withoutfcs")
+        run(ethernet.call, ethernet, frame, pinfo, root)
     end
     return tvb:len()
 end
