@@ -403,7 +403,11 @@ fn cut_frames_are_limited_and_not_malformed() {
         assert!(is_said, "{captured} of {} bytes: {row:?} {frame:x?}", frame.len());
         // Bytes that were not captured make no number.
         let psn = row.get(4).map_or("", String::as_str);
-        assert!(["", "17", "1234"].contains(&psn), "{captured} of {} bytes: PSN {psn}", frame.len());
+        assert!(
+            ["", "17", "1234"].contains(&psn),
+            "{captured} of {} bytes: PSN {psn}",
+            frame.len()
+        );
     }
     // 128 bytes are enough for the PSN in a tunnel over IPv4.
     let [ethernet, udp, _] = encapsulations();
