@@ -5,8 +5,9 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Paragraph, Wrap};
 
+use super::columns::{Column, table};
 use super::screen::{Screen, View};
 use super::snapshot::{Pair, Snapshot};
 use crate::view::{UNKNOWN, some, span, time};
@@ -122,34 +123,6 @@ fn status(now: &Snapshot) -> Vec<Line<'static>> {
     lines
 }
 
-/// A table under a title; `instead` if it is empty. Columns whose head begins with `<` hold text.
-fn table(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    title: &str,
-    heads: &[(&str, u16)],
-    rows: Vec<(Style, Vec<String>)>,
-    instead: &str,
-) {
-    let [top, rest] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Paragraph::new(title.to_owned()).bold(), top);
-    if rows.is_empty() {
-        return frame.render_widget(Paragraph::new(instead.to_owned()), rest);
-    }
-    let is_text: Vec<_> = heads.iter().map(|(head, _)| head.starts_with('<')).collect();
-    let cell = |(text, is_text): (String, &bool)| {
-        let line = Line::from(text);
-        Cell::new(if *is_text { line } else { line.right_aligned() })
-    };
-    let names = heads.iter().map(|(head, _)| head.trim_start_matches('<').to_owned());
-    let head = Row::new(names.zip(&is_text).map(cell)).dim();
-    let widths = heads.iter().map(|(_, width)| Constraint::Length(*width));
-    let rows = rows
-        .into_iter()
-        .map(|(style, cells)| Row::new(cells.into_iter().zip(&is_text).map(cell)).style(style));
-    frame.render_widget(Table::new(rows, widths).header(head).column_spacing(2), rest);
-}
-
 /// The style of a row that needs a look.
 fn marked(is_bad: bool) -> Style {
     if is_bad { Color::Yellow.into() } else { Style::new() }
@@ -198,13 +171,13 @@ fn peers(frame: &mut Frame<'_>, area: Rect, now: &Snapshot) {
         (marked(!peer.is_up()), cells)
     });
     let heads = [
-        ("node", 8),
-        ("tunnel", 6),
-        ("<via", 16),
-        ("<state", 30),
-        ("round trip", 10),
-        ("heard", 12),
-        ("reported", 12),
+        Column::number("node", 8),
+        Column::number("tunnel", 6).extra(),
+        Column::text("via", 16),
+        Column::text("state", 30),
+        Column::number("round trip", 10),
+        Column::number("heard", 12),
+        Column::number("reported", 12).extra(),
     ];
     let none = "no box at the other end is heard";
     table(frame, area, "Peers", &heads, rows.collect(), none);
@@ -236,18 +209,18 @@ fn lanes(frame: &mut Frame<'_>, area: Rect, pair: &Pair<'_>) {
         (marked(lane.state != "up"), cells)
     });
     let heads = [
-        ("tunnel", 6),
-        ("lane", 4),
-        ("<port", 6),
-        ("<state", 8),
-        ("round trip", 10),
-        ("sent/s", 8),
-        ("lost/s", 8),
-        ("loss", 9),
-        ("resent/s", 8),
-        ("delivered/s", 11),
-        ("waited/s", 8),
-        ("given up/s", 10),
+        Column::number("tunnel", 6),
+        Column::number("lane", 4),
+        Column::text("port", 6),
+        Column::text("state", 8),
+        Column::number("round trip", 10),
+        Column::number("sent/s", 8),
+        Column::number("lost/s", 8),
+        Column::number("loss", 9),
+        Column::number("resent/s", 8),
+        Column::number("delivered/s", 11).extra(),
+        Column::number("waited/s", 8).extra(),
+        Column::number("given up/s", 10),
     ];
     table(frame, area, "Lanes", &heads, rows.collect(), "");
 }
@@ -268,15 +241,15 @@ fn recovery(frame: &mut Frame<'_>, area: Rect, pair: &Pair<'_>) {
         it(|it| it.naks),
     ];
     let heads = [
-        ("round trip", 10),
-        ("gaps/s", 8),
-        ("filled/s", 8),
-        ("given up/s", 10),
-        ("resent/s", 8),
-        ("not cached/s", 12),
-        ("resent to LAN/s", 15),
-        ("needless/s", 10),
-        ("NAKs/s", 8),
+        Column::number("round trip", 10),
+        Column::number("gaps/s", 8),
+        Column::number("filled/s", 8),
+        Column::number("given up/s", 10),
+        Column::number("resent/s", 8),
+        Column::number("not cached/s", 12).extra(),
+        Column::number("resent to LAN/s", 15),
+        Column::number("needless/s", 10).extra(),
+        Column::number("NAKs/s", 8),
     ];
     table(frame, area, "Recovery", &heads, vec![(Style::new(), cells)], "");
 }
@@ -304,15 +277,15 @@ fn ports(frame: &mut Frame<'_>, area: Rect, pair: &Pair<'_>) {
         (marked(port.up == Some(false) || lost > Some(0.0)), cells)
     });
     let heads = [
-        ("<port", 6),
-        ("<link", 5),
-        ("received/s", 10),
-        ("bit/s", 8),
-        ("transmitted/s", 13),
-        ("bit/s", 8),
-        ("queued", 7),
-        ("dropped/s", 9),
-        ("<device", 44),
+        Column::text("port", 6),
+        Column::text("link", 5),
+        Column::number("received/s", 10),
+        Column::number("bit/s", 8),
+        Column::number("transmitted/s", 13),
+        Column::number("bit/s", 8),
+        Column::number("queued", 7).extra(),
+        Column::number("dropped/s", 9),
+        Column::text("device", 44),
     ];
     table(frame, area, "Ports", &heads, rows.collect(), "no ports");
 }
@@ -325,7 +298,13 @@ fn pools(frame: &mut Frame<'_>, area: Rect, now: &Snapshot) {
         let cells = vec![pool.to_string(), frames.to_string(), limit.to_string(), used_text, bar];
         (marked(used >= 0.9), cells)
     });
-    let heads = [("<pool", 14), ("frames", 9), ("limit", 9), ("used", 6), ("<", 40)];
+    let heads = [
+        Column::text("pool", 14),
+        Column::number("frames", 9),
+        Column::number("limit", 9),
+        Column::number("used", 6),
+        Column::text("", 40),
+    ];
     table(frame, area, "Pools", &heads, rows.collect(), "no pools");
 }
 
@@ -348,17 +327,17 @@ fn flows(frame: &mut Frame<'_>, area: Rect, now: &Snapshot, screen: &Screen) {
         (marked(flow.state == "unprotected"), cells)
     };
     let heads = [
-        ("<role", 6),
-        ("<source", 15),
-        ("<destination", 15),
-        ("QPN", 8),
-        ("source QPN", 10),
-        ("<state", 11),
-        ("round trip", 10),
-        ("held", 7),
-        ("lost", 7),
-        ("resent", 7),
-        ("<why", 40),
+        Column::text("role", 6),
+        Column::text("source", 15),
+        Column::text("destination", 15),
+        Column::number("QPN", 8),
+        Column::number("source QPN", 10).extra(),
+        Column::text("state", 11),
+        Column::number("round trip", 10).extra(),
+        Column::number("held", 7).extra(),
+        Column::number("lost", 7),
+        Column::number("resent", 7),
+        Column::text("why", 40),
     ];
     let title = format!("Flows, most {} first: {}", screen.order, now.flows.total);
     table(

@@ -3,6 +3,7 @@
 //! A thread of its own asks the gateway for `Snapshot`s, so that keys are answered meanwhile. `Screen` is the state of the
 //! view, and the module `draw` makes cells of it, on a terminal or in memory.
 
+mod columns;
 mod draw;
 mod screen;
 mod snapshot;

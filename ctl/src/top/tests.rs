@@ -206,3 +206,26 @@ fn what_needs_a_look_is_coloured() {
     assert_eq!(color_of("is silent"), Color::Yellow);
     assert_eq!(color_of("has a session"), Color::Reset);
 }
+
+/// No cell of a number is cut: where columns have no room they are narrower, or left out.
+#[test]
+fn eighty_columns_show_whole_numbers() {
+    let mut screen = Screen::default();
+    let at = |uptime: f64| {
+        let mut it = snapshot(1, uptime);
+        for lane in &mut it.lanes.lanes {
+            (lane.round_trip, lane.lost) = (543e-6, 0);
+        }
+        it.peers.peers[0].node = 4_294_967_295;
+        it.flows.flows[0].destination = "198.51.100.200".into();
+        it
+    };
+    screen.take(Ok(at(10.0)));
+    screen.take(Ok(at(12.0)));
+    let text = picture(&screen, (80, 24));
+    let lane = words(&text, &["0", "0", "wan", "up"]);
+    assert_eq!(lane[4..], ["543", "us", "9900", "0", "0.000", "%", "100"], "{text}");
+    assert!(text.contains("tunnel  lane  port  state  round trip  sent/s"), "{text}");
+    let peer = words(&text, &["4294967295"]);
+    assert_eq!(peer[3..], ["has", "a", "session", "with", "this", "box", "-", "2.00", "s", "ago"]);
+}
