@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::lab_ip;
 use switch::{Config, Footprint, Recovery, Switch};
-use tests::{Impairment, Scenario, World, number};
+use tests::{Impairment, Scenario, World};
 
 const MODES: [Option<Recovery>; 4] =
     [None, Some(Recovery::Lr2), Some(Recovery::Cached), Some(Recovery::Auto)];
@@ -60,7 +60,7 @@ fn inject(seed: u64, recovery: Option<Recovery>, loss: f64) -> bool {
 
 #[test]
 fn who_guesses_a_psn_ahead_does_no_more_harm_than_without_gateways() {
-    let seeds = number("SEEDS").unwrap_or(24);
+    let seeds = tests::seeds(8, 24);
     for loss in [0.0, 0.002] {
         let mut harmed = [0; MODES.len()];
         for (harmed, recovery) in harmed.iter_mut().zip(MODES) {

@@ -2,14 +2,14 @@
 //! killed, it comes back with its clock set back, its messages no longer arrive. However it
 //! comes, the flow is through no later than without gateways on the same losses.
 //!
-//! `SEEDS=n` runs that many seeds per case (20 by default).
+//! `SEEDS=n` runs that many seeds per case (8 by default, 20 with `LR2_LONG=1`).
 
 use std::sync::OnceLock;
 
 use common::time::Span;
 use rnic::RetryLimit;
 use switch::Recovery;
-use tests::{Impairment, Scenario, Silenced, World, number};
+use tests::{Impairment, Scenario, Silenced, World, number, seeds};
 
 /// When it happens, from the start on.
 const WHEN: Span = Span::from_millis(80);
@@ -45,11 +45,11 @@ struct Times(Vec<f64>);
 
 impl Times {
     fn of(recovery: Option<Recovery>, fault: fn(&mut World)) -> Self {
-        let seeds = match number("SEED") {
+        let range = match number("SEED") {
             Some(seed) => seed..seed + 1,
-            None => 0..number("SEEDS").unwrap_or(20),
+            None => 0..seeds(8, 20),
         };
-        let mut times: Vec<f64> = seeds.map(|seed| time(seed, recovery, fault)).collect();
+        let mut times: Vec<f64> = range.map(|seed| time(seed, recovery, fault)).collect();
         times.sort_unstable_by(f64::total_cmp);
         Self(times)
     }
