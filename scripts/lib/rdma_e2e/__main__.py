@@ -39,6 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=scenes.NAMES, metavar="TEST", help="run only this test; may be repeated"
     )
+    parser.add_argument("--short", action="store_true", help="leave out cases that other scenes have in the same mode, or at the same loss, as scripts/test does without --long")
     parser.add_argument("--delay", type=quantities.as_written(quantities.time), default="10ms", help="one-way delay of the link [10ms]")
     parser.add_argument("--loss", type=quantities.share, help="share of frames lost on the long haul, each way [as the scene has it]")
     parser.add_argument("--rate", type=quantities.as_written(quantities.rate), default="1Gbps", help="rate of the link [1Gbps]")
@@ -53,7 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not _scenes(options):
-        parser.error(f"no test {' or '.join(options.only)} in {' or '.join(options.scene)}")
+        parser.error(f"no test {' or '.join(options.only or ['at all'])} in {' or '.join(options.scene or ['any scene'])}")
     return options
 
 
@@ -66,7 +67,7 @@ def _scenes(options: argparse.Namespace) -> list[Scene]:
             continue
         if options.loss is not None:
             setting = replace(setting, loss={**setting.loss, "wan": options.loss})
-        if cases := [case for case in scene.cases if not options.only or case.name in options.only]:
+        if cases := [case for case in scene.cases if (not options.only or case.name in options.only) and not (options.short and case.only_long)]:
             chosen.append(Scene(setting, cases))
     return chosen
 

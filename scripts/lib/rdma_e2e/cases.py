@@ -37,6 +37,8 @@ class Case:
     """More packets are in flight at a time than an emulated guest takes in time: its ring loses some."""
     restarts: bool = False
     """Gateways or queue pairs begin anew in the middle."""
+    only_long: bool = False
+    """Left out with --short: other scenes have the test in this mode, or at this loss."""
 
 
 def listens_tcp(port: int) -> str:

@@ -72,18 +72,18 @@ _USUAL = ("write", "write-checked", "send-checked", "read", "atomics-counted", "
 _TIMED = ("write", "send-checked")
 
 
-def _cases(*names: str, iterations: int = 150, timed: Sequence[str] = ()) -> list[Case]:
-    return [replace(_case(name, iterations), timed=name in timed) for name in names]
+def _cases(*names: str, iterations: int = 150, timed: Sequence[str] = (), only_long: Sequence[str] = ()) -> list[Case]:
+    return [replace(_case(name, iterations), timed=name in timed, only_long=name in only_long) for name in names]
 
 
 SCENES = [
-    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps", timed=_TIMED)]),
-    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"))),
+    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps", timed=_TIMED, only_long=("fetch-and-add", "write-16-qps"))]),
+    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"), only_long=("rping", "write-checked"))),
     Scene(
         # 0 in 13 of 14 runs, 2 of 55 in one.
         Setting("heavy", "auto", {"wan": 0.05}, most_given_up=0.2),
         [
-            *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",)),
+            *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",), only_long=("send-checked", "atomics-counted")),
             # Without recovery it takes seconds; the longer ones take a minute.
             Case("write-short", perftest("write", 20), timed=True),
         ],
@@ -93,7 +93,7 @@ SCENES = [
         [
             # Long enough that plain RNICs run into timeouts.
             *_cases("write-checked", iterations=250, timed=("write-checked",)),
-            *_cases("send-checked", "atomics-counted", iterations=100),
+            *_cases("send-checked", "atomics-counted", iterations=100, only_long=("atomics-counted",)),
             # Few bursts fall among few responses.
             *_cases("read", iterations=300),
         ],
@@ -106,7 +106,7 @@ SCENES = [
             Case("send-checked", send_checked(25, tries=3), repaired_inside=True),
             # The first 16 are asked for at once, before the path MTU is known: nothing holds their responses.
             *_cases("read", iterations=300),
-            *_cases("atomics-counted", "rping", "write-16-qps", iterations=50),
+            *_cases("atomics-counted", "rping", "write-16-qps", iterations=50, only_long=("atomics-counted", "rping")),
             _SEND_BOTH_WAYS,
         ],
     ),
@@ -116,9 +116,9 @@ SCENES = [
             Case("nvme", nvme(1), timed=True),
             # Without recovery it takes minutes: rdma_cm has its queue pairs wait for seconds.
             Case("nfs", nfs(2)),
-            Case("rcopy", write_checked(4), repaired_inside=True, timed=True),
+            Case("rcopy", write_checked(4), repaired_inside=True, timed=True, only_long=True),
             Case("rsocket-preloaded", preloaded(2)),
-            _SEND_BOTH_WAYS,
+            replace(_SEND_BOTH_WAYS, only_long=True),
             Case("read-16-at-a-time", perftest("read", 120, more="-o 16"), timed=True),
             Case("send-srq", perftest("send", 30, qps=4, more="--use-srq"), timed=True),
             Case("write-mtu-256", perftest("write", 100, size=8192, mtu=256), timed=True),
@@ -130,7 +130,7 @@ SCENES = [
             PING,
             _TCP_WITHOUT_LOSS,
             _DATAGRAMS,
-            *_cases(*_USUAL, timed=_TIMED),
+            *_cases(*_USUAL, timed=_TIMED, only_long=("write-checked", "rping")),
             _KILL_FAR_SIDE,
         ],
     ),
@@ -139,8 +139,8 @@ SCENES = [
         [
             _TCP_WITHOUT_LOSS,
             _DATAGRAMS,
-            *_cases("write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",)),
-            _KILL_FAR_SIDE,
+            *_cases("write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",), only_long=("send-checked", "atomics-counted")),
+            replace(_KILL_FAR_SIDE, only_long=True),
         ],
     ),
     Scene(
@@ -153,8 +153,8 @@ SCENES = [
             PING,
             _TCP_WITHOUT_LOSS,
             _DATAGRAMS,
-            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=100),
-            _KILL_FAR_SIDE,
+            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=100, only_long=("read", "atomics-counted")),
+            replace(_KILL_FAR_SIDE, only_long=True),
         ],
     ),
     Scene(
@@ -162,7 +162,7 @@ SCENES = [
         [
             _TCP_WITHOUT_LOSS,
             _DATAGRAMS,
-            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=75),
+            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=75, only_long=("send-checked", "rping")),
             _KILL_FAR_SIDE,
         ],
     ),
