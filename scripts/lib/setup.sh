@@ -107,6 +107,12 @@ lr2_need_cargo() {
 # Packages for building the programs, beside cargo.
 LR2_BUILD_PACKAGES=(build-essential pkg-config libclang-dev libdpdk-dev)
 
+# lr2_routers: packages for routers in network namespaces; sets LR2_FRR to FRR's folder.
+lr2_routers() {
+    lr2_packages "to make the network" iproute2 ethtool libcap2 libc-ares2 libjson-c5 libyang2
+    lr2_unpack "to route" frr LR2_FRR .
+}
+
 # lr2_build PROGRAM...: build in release mode; sets LR2_BIN to the folder they are in.
 lr2_build() {
     local program args=()

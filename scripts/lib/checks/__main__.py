@@ -7,9 +7,9 @@ import time
 
 from lr2run import Ended, RunDir, tidy_end
 
-from . import deny
 from .runner import Runner
-from .steps import LONG, Step, all_steps
+from .slowest import table as slowest_tests
+from .steps import LONG, TARGET_S, Step, all_steps
 
 _PATIENCE_LONG = 6
 """Factor of all limits with --long."""
@@ -24,8 +24,8 @@ def _options(steps: list[Step]) -> argparse.Namespace:
         epilog="Exit code: 0 all passed, 1 some failed, 2 could not run.",
     )
     parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these")
-    parser.add_argument("--quick", action="store_true", help=f"all but {', '.join(LONG)}")
-    parser.add_argument("--long", action="store_true", help="more seeds and cases: 3,000 seeds of each adverse network in place of 700; sets LR2_LONG=1 for the steps")
+    parser.add_argument("--quick", action="store_true", help=f"all but {', '.join(LONG)}, and in unit all but the crates tests, simulator and benches")
+    parser.add_argument("--long", action="store_true", help="more seeds and cases: 3,000 seeds of each adverse network, all cases of rdma-e2e, all restarts of two-pairs, more inputs of fuzz; sets LR2_LONG=1 for the steps")
     parser.add_argument("--keep-going", action="store_true", help="run later steps too when one has failed")
     parser.add_argument("--verbose", action="store_true", help="show what every step prints")
     parser.add_argument("--limit", type=int, metavar="MINUTES", help="give up after so many minutes [80; with --long 240]")
@@ -69,23 +69,25 @@ def main() -> int:
         return 0
     if options.long:
         os.environ["LR2_LONG"] = "1"
-    chosen = _chosen(options, steps)
-    wants_deny = any(step.name == "deny" for step in chosen)
+    chosen = _chosen(options, all_steps(options.long, options.quick))
+    is_default = not options.steps and not options.long
     start = time.monotonic()
     try:
         with tidy_end(options.limit * 60 + 60), RunDir("lr2-test") as run:
-            runner = Runner(run.path, options.verbose, options.limit * 60, _PATIENCE_LONG if options.long else 1)
-            with deny.installing(run.path, wants_deny), runner:
+            runner = Runner(run.path, options.verbose, options.limit * 60, _PATIENCE_LONG if options.long else 1, is_default)
+            with runner:
                 _run(runner, chosen, options.keep_going)
             run.keep = runner.failed
+            slowest = slowest_tests([run.path / f"{step.name}.log" for step in chosen])
     except Ended as error:
         print(f"scripts/test: {error}", file=sys.stderr)
         return error.exit_code
     if len(chosen) > 1:
-        print("\n" + "\n".join(map(str, runner.verdicts)))
+        print("\n" + "\n".join(map(str, runner.verdicts)) + f"\n{slowest}")
     passed = sum(verdict.word == "PASS" for verdict in runner.verdicts)
     word = "FAIL" if runner.failed else "PASS"
-    print(f"{word}: {passed} of {len(chosen)} steps passed, {time.monotonic() - start:.0f} s")
+    target = f"; the target is {TARGET_S} s on two cores" if is_default and not options.quick else ""
+    print(f"{word}: {passed} of {len(chosen)} steps passed, {time.monotonic() - start:.0f} s{target}")
     return 1 if runner.failed else 0
 
 

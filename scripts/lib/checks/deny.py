@@ -1,15 +1,12 @@
-"""cargo-deny and cargo-machete: built once into the cache, in the background while other steps run."""
+"""cargo-deny and cargo-machete, built once into the cache: `python3 -m checks.deny [--build]`, by scripts/test."""
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from . import ROOT
-from .runner import end_group, low_priority
 
 _TOOLS = {"cargo-deny": "0.20.2", "cargo-machete": "0.9.2"}
 
@@ -41,37 +38,15 @@ def _install(tool: str) -> tuple[list[str], dict[str, str]]:
     return command, {**os.environ, **_QUICK_TO_BUILD, "CARGO_TARGET_DIR": str(_building(tool))}
 
 
-@contextlib.contextmanager
-def installing(logs: Path, wanted: bool) -> Iterator[None]:
-    """Builds the tools, if they are `wanted` and missing, on the time that the steps leave idle."""
-    with contextlib.ExitStack() as builds:
-        for tool in _TOOLS if wanted else ():
-            builds.enter_context(_building_in_background(tool, logs))
-        yield
-
-
-@contextlib.contextmanager
-def _building_in_background(tool: str, logs: Path) -> Iterator[None]:
-    if _program(tool).exists():
-        yield
-        return
-    command, environment = _install(tool)
-    with (logs / f"{tool}-install.log").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=low_priority,
-        )
-        try:
-            yield
-        finally:
-            if process.poll() is None:
-                end_group(process)
+def _build() -> int:
+    """Build the tools that are missing. Exit code."""
+    for tool in _TOOLS:
+        if not _program(tool).exists():
+            command, environment = _install(tool)
+            if code := subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+                return code
+        shutil.rmtree(_building(tool), ignore_errors=True)
+    return 0
 
 
 def _run(tool: str, *arguments: str, limit_s: float | None = None) -> int:
@@ -86,14 +61,10 @@ def _advisories_reachable() -> bool:
 
 
 def main() -> int:
-    for tool in _TOOLS:
-        if not _program(tool).exists():
-            # Waits for the build in the background, which holds the target folder's
-            # lock, and finds everything done; or does it all, if that one failed.
-            command, environment = _install(tool)
-            if code := subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
-                return code
-        shutil.rmtree(_building(tool), ignore_errors=True)
+    if code := _build():
+        return code
+    if sys.argv[1:] == ["--build"]:
+        return 0
     if code := _run("cargo-machete", "--skip-target-dir", str(ROOT)):
         return code
     checks = ["bans", "licenses", "sources"]

@@ -75,7 +75,8 @@ def _named() -> list[str]:
 
 
 def _build() -> Path:
-    command = ["cargo", "build", "--quiet", "--locked", "--release", "-p", "benches", "--bin", _PROGRAM]
+    # Without `-p`: dependencies have the features that they have in the programs.
+    command = ["cargo", "build", "--quiet", "--locked", "--release", "--bin", _PROGRAM]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         raise _CannotCount("the benchmarks could not be built")
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release", _PROGRAM)

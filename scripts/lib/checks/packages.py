@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,16 +84,16 @@ def _run(*command: str | Path, limit_s: float = 120) -> None:
         raise RuntimeError(f"{command[0]}: exit code {ended.returncode}\n{(ended.stdout + ended.stderr)[-3000:]}")
 
 
-def _bare(root: Path) -> None:
-    """A bare system in `root`, from the cache or made anew."""
+def _bare() -> None:
+    """Make the archive of a bare system, unless there is a fresh one."""
     if _BARE.exists() and time.time() - _BARE.stat().st_mtime < _FRESH_S:
-        _run("tar", "-C", root, "-xpf", _BARE)
         return
-    _run("debootstrap", "--variant=minbase", _CODENAME, root, _MIRROR, limit_s=300)
-    _BARE.parent.mkdir(parents=True, exist_ok=True)
-    fresh = _BARE.with_suffix(f".{os.getpid()}")
-    _run("tar", "-C", root, "--one-file-system", "-cpf", fresh, ".")
-    fresh.rename(_BARE)
+    with tempfile.TemporaryDirectory() as root:
+        _run("debootstrap", "--variant=minbase", _CODENAME, root, _MIRROR, limit_s=300)
+        _BARE.parent.mkdir(parents=True, exist_ok=True)
+        fresh = _BARE.with_suffix(f".{os.getpid()}")
+        _run("tar", "-C", root, "--one-file-system", "-cpf", fresh, ".")
+        fresh.rename(_BARE)
 
 
 class Chroot:
@@ -157,13 +158,17 @@ def _complaints(root: Path, run: Path) -> Iterator[str]:
 
 
 def main() -> int:
+    if sys.argv[1:] == ["--bare"]:
+        _bare()
+        return 0
     start = time.monotonic()
     _run(sys.executable, "-m", "debs")
     print(f"{time.monotonic() - start:5.1f} s  packages made")
     with tidy_end(_LIMIT_S), RunDir("lr2-packages") as run:
         root = run.path / "root"
         root.mkdir()
-        _bare(root)
+        _bare()
+        _run("tar", "-C", root, "-xpf", _BARE)
         print(f"{time.monotonic() - start:5.1f} s  and the bare system is there")
         found = list(_complaints(root, run.path))
     for complaint in found:

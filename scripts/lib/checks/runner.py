@@ -69,11 +69,13 @@ class Runner:
     Leaving it as a context ends what was begun and has not been run.
     """
 
-    def __init__(self, logs: Path, verbose: bool, limit_s: float, patience: float = 1) -> None:
+    def __init__(self, logs: Path, verbose: bool, limit_s: float, patience: float = 1, budgets: bool = False) -> None:
         self.logs = logs
         self.verbose = verbose
         self.patience = patience
         """Factor of the limit of each step."""
+        self.budgets = budgets
+        """A step above its budget fails."""
         self.deadline = time.monotonic() + limit_s
         self.verdicts: list[Verdict] = []
         self._begun: dict[str, subprocess.Popen[bytes]] = {}
@@ -97,6 +99,9 @@ class Runner:
         self._cpu_s = 0
         limit_s = min(step.limit_s * self.patience, self.deadline - start)
         problem = self._problem(step, limit_s)
+        seconds = time.monotonic() - start
+        if self.budgets and not problem and seconds > step.budget_s:
+            problem = f"all well, but {seconds:.0f} s are above its budget of {step.budget_s} s"
         log = self._log(step)
         if problem:
             if not self.verbose:
@@ -104,7 +109,7 @@ class Runner:
             detail = f"{problem}; log: {log}"
         else:
             detail = step.what
-        return self._note(Verdict(step, "FAIL" if problem else "PASS", time.monotonic() - start, self._cpu_s, detail))
+        return self._note(Verdict(step, "FAIL" if problem else "PASS", seconds, self._cpu_s, detail))
 
     def skip(self, step: Step, why: str) -> Verdict:
         return self._note(Verdict(step, "SKIP", 0, 0, why))
