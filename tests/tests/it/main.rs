@@ -7,6 +7,7 @@ mod headers;
 mod heavy;
 mod hostile;
 mod lan_messages;
+mod link;
 mod orphans;
 mod records;
 mod recovery;
