@@ -453,6 +453,7 @@ fn the_shipped_examples_are_valid() {
         seen,
         [
             "e810.toml",
+            "lab-af-packet.toml",
             "lab-memif.toml",
             "long-haul-100g.toml",
             "minimal.toml",

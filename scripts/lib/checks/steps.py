@@ -78,7 +78,7 @@ def all_steps(is_long: bool = False, is_quick: bool = False) -> list[Step]:
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 240, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 240, [browser, _python("checks.page")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),
-        Step("tcp", "a kernel's TCP through the tunnel at 1 % and 5 % loss, against its rate without loss and with boxes that do nothing", 3, 300, [_python("checks.tcp")]),
+        Step("tcp", "a kernel's TCP through the tunnel at 1 % and 5 % loss, against its rate without loss and with boxes that do nothing; scripts/lab", 3, 300, [[str(ROOT / "scripts" / "lab")], _python("checks.tcp")]),
         Step("two-pairs", "scripts/two-pairs: each of four boxes between ECMP routers restarted in turn", 3, 480, [[str(ROOT / "scripts" / "two-pairs"), *short]]),
         Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 240, [_python("checks.bench")]),
         Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 900, [[str(ROOT / "scripts" / "rdma-e2e"), *short]]),
