@@ -79,7 +79,8 @@ pub struct Totals {
     pub malformed: u64,
     /// Frames of which too little was captured to see a BTH, or that there is none.
     pub cut: u64,
-    /// IP fragments of RoCEv2 packets or of encapsulated frames, and frames within too many headers: not looked at.
+    /// IP fragments of RoCEv2 packets or of encapsulated frames, and frames within more than eight encapsulations or two VLAN
+    /// tags: not looked at.
     pub unread: u64,
     /// Copies of a RoCEv2 packet that passed the capture twice, left out.
     pub copies: u64,

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 const ETHER_LEN: usize = 14;
 const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// VLAN tags that are skipped.
-const MOST_TAGS: usize = 4;
+/// VLAN tags that a RoCEv2 frame may have.
+const MOST_TAGS: usize = 2;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
@@ -94,8 +94,8 @@ pub enum Inside {
     Packet(Outer, usize, u16),
     /// The captured bytes end before its BTH, or before it is known to have none.
     Cut,
-    /// The first fragment of an IP packet with RoCEv2 or an encapsulation.
-    Fragment,
+    /// The first fragment of an IP packet with RoCEv2 or an encapsulation, or a frame with too many VLAN tags.
+    Unread,
     /// None of these.
     Other,
 }
@@ -115,7 +115,7 @@ fn walk(bytes: &[u8]) -> Option<Inside> {
         }
         at += 4;
     }
-    Some(Inside::Other)
+    Some(Inside::Unread)
 }
 
 fn network(bytes: &[u8], at: usize, ethertype: u16) -> Option<Inside> {
@@ -159,7 +159,7 @@ fn fragment_of(bytes: &[u8], at: usize, protocol: u8) -> Option<Inside> {
         UDP => ports.contains(&be16(bytes, at + 2)?),
         protocol => protocol == GRE,
     };
-    Some(if is_wanted { Inside::Fragment } else { Inside::Other })
+    Some(if is_wanted { Inside::Unread } else { Inside::Other })
 }
 
 fn transport(bytes: &[u8], at: usize, protocol: u8, end: usize) -> Option<Inside> {

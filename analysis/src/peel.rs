@@ -38,7 +38,7 @@ pub enum Layer {
     Message,
     /// Too little was captured to see the BTH, or that there is none.
     Cut,
-    /// An IP fragment, or a frame within too many headers.
+    /// An IP fragment, or a frame within too many headers or VLAN tags.
     Unread,
 }
 
@@ -147,7 +147,7 @@ impl Peeled {
                     }
                 }
                 Inside::Cut => return Layer::Cut,
-                Inside::Fragment => return Layer::Unread,
+                Inside::Unread => return Layer::Unread,
                 Inside::Other => return Layer::Other,
             }
             if self.start >= self.captured {

@@ -42,7 +42,7 @@ pub fn warnings(totals: &Totals, contents: &Contents) -> Vec<String> {
         ),
         (
             totals.unread,
-            "IP fragments, or frames within more than eight headers, which were not looked at: their packets count as missing",
+            "IP fragments, or frames within more than eight encapsulations or two VLAN tags, which were not looked at: their packets count as missing",
         ),
         (
             totals.malformed,

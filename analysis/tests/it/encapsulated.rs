@@ -123,7 +123,7 @@ fn a_mirror_that_cuts_frames() {
 }
 
 #[test]
-fn fragments_are_said() {
+fn what_is_not_looked_at_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("x.pcap");
     let mut all = records("loss_write.pcap");
@@ -131,9 +131,11 @@ fn fragments_are_said() {
     all[20].1[20] = 0x20;
     all[30].1 = WRAPS[0].1(&all[30].1);
     all[30].1[20] = 0x20;
+    // A third VLAN tag.
+    (0..3).for_each(|_| drop(all[40].1.splice(12..12, [0x81, 0, 0, 42])));
     write(&file, DataLink::ETHERNET, usize::MAX, &all);
-    warns(&file, &["has 2 IP fragments"]);
-    assert_eq!(json(&file, &[])["totals"]["unread"], 2);
+    warns(&file, &["has 3 IP fragments, or frames"]);
+    assert_eq!(json(&file, &[])["totals"]["unread"], 3);
 }
 
 /// Wrong headers of each kind, cut everywhere: nothing panics, and every record is counted.
