@@ -12,30 +12,30 @@ use analysis::{Analysis, Copied, Marks, Report, Settings, html, text, warnings};
 use clap::{CommandFactory, Parser};
 use common::time::Span;
 
-/// What happened to the RoCEv2 flows of a capture: losses, reordering, NAKs, go-back-N resends and what they cost,
-/// timeouts, and what LR2 would have saved.
+/// Losses, reordering, NAKs, timeouts and go-back-N of the RoCEv2 flows in a capture, their cost, and the part of the cost
+/// that LR2 would have saved.
 #[derive(Parser, Debug)]
 #[command(name = "lr2-analyze", version)]
 struct Options {
-    /// A pcap or pcapng file, taken anywhere on the way of the packets; the first 128 bytes of each are enough.
+    /// Capture, pcap or pcapng, from any point of the path; the first 128 bytes of each packet are enough.
     file: PathBuf,
-    /// Print JSON, with all flows.
+    /// Print the report as JSON, with all flows.
     #[arg(long)]
     json: bool,
-    /// Also write an HTML page with a timeline for each flow.
+    /// Write an HTML page too, with a timeline of each flow.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Flows in the text and in the page, the worst first.
+    /// Number of flows in the text and in the page, worst first.
     #[arg(long, value_name = "N", default_value_t = 20)]
     flows: usize,
-    /// Only packets of this interface, by its name or number in a pcapng file, or by its index in a capture of
-    /// `tcpdump -i any`; may be given several times.
+    /// Analyse packets of this interface only: name or number in a pcapng file, index in a capture of `tcpdump -i any`.
+    /// May be given several times.
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
-    /// Take what there is of a truncated or damaged file.
+    /// Analyse the readable part of a truncated or damaged file.
     #[arg(long)]
     partial: bool,
-    /// A resend without a NAK is a timeout if its packet passed at least so many microseconds before.
+    /// Least time, in microseconds, between a packet and its resend that counts as a timeout if there was no NAK.
     #[arg(long, value_name = "US", default_value_t = 1000)]
     silence: u64,
     /// EtherType of the tunnel.

@@ -10,24 +10,24 @@ use clap_complete::Shell;
 
 use crate::client::escaped;
 
-/// Asks a running lr2-gateway, and changes it.
+/// Shows the state of a running lr2-gateway, and controls the gateway.
 #[derive(Clone, PartialEq, Debug, Parser)]
 #[command(name = "lr2ctl", version, disable_help_subcommand = true)]
 pub struct Cli {
-    /// The gateway's socket, as its control.socket says. Without it, the only gateway that runs here is asked, at
+    /// Socket of the gateway (`control.socket`). Default: the only gateway of this machine, at
     /// /run/lr2-gateway/control.sock or, of an instance, /run/lr2-gateway-INSTANCE/control.sock.
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// Ask over TCP, as control.listen says, in place of the socket: to read only.
+    /// HTTP address of the gateway (`control.listen`), in place of the socket; read-only.
     #[arg(long, global = true, value_name = "IP:PORT")]
     pub address: Option<SocketAddr>,
 
-    /// One of several pairs of ports, by its name. Without it, tables of what can be read are of each.
+    /// Name of a pair of ports. Default: a table of each pair.
     #[arg(long, global = true, value_name = "NAME")]
     pub pair: Option<String>,
 
-    /// Print the gateway's answer as it is: JSON.
+    /// Print the gateway's answer as JSON.
     #[arg(long, global = true)]
     pub json: bool,
 
@@ -39,69 +39,69 @@ pub struct Cli {
 /// A command.
 #[derive(Clone, PartialEq, Debug, Subcommand)]
 pub enum Command {
-    /// The box, and whether it does its job, with the reasons where it does not.
+    /// Health of the gateway, with reasons.
     Status,
-    /// A live view: peers, repairs in a second, ports, pools, the worst flows and the newest events.
+    /// Live view: peers, repairs per second, ports, pools, the worst flows and the newest events.
     Top {
-        /// Time between two looks, in seconds.
+        /// Time between two snapshots, in seconds.
         #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
         interval: u64,
-        /// Print one picture of two looks, and end.
+        /// Print one picture of two snapshots, and exit.
         #[arg(long)]
         once: bool,
     },
-    /// The pairs of ports: health, workers and links of each.
+    /// Pairs of ports: health, workers and links of each.
     Pairs,
-    /// The boxes at the other end.
+    /// Gateways at the other end of the long haul.
     Peers,
-    /// The lanes of the tunnel.
+    /// Lanes of the tunnel.
     Lanes,
     /// Counters of the Sentry and Depot pipelines: gaps, packets sent again, NAKs.
     Recovery,
-    /// The flows, those with the most of something first, and why they are not protected.
+    /// Flows, sorted by losses or another counter, with the reason why a flow is not protected.
     Flows(FlowsOf),
-    /// Leave a flow to the RNICs, until it is protected again, ends, or is forgotten, or the gateway ends.
+    /// Stop protecting a flow, until `protect`, or until the flow or the gateway ends.
     Unprotect(FlowTo),
-    /// Protect a flow again that was left to the RNICs.
+    /// Protect a flow again after `unprotect`.
     Protect(FlowTo),
-    /// Records of packets that were not simply forwarded in order: what happened to PSN X of queue pair Y.
+    /// Flight recorder: packets that were held, resent or dropped, by queue pair and PSN.
     Records(RecordsOf),
-    /// The counters that each packet of a flow changes, from now on.
+    /// Trace the packets of a flow from now on: the counters that each packet changes.
     Trace(TraceOf),
-    /// Write frames that pass through the gateway's ports to a file, for Wireshark and lr2-analyze.
+    /// Capture frames at the gateway's ports into a file, for Wireshark and lr2-analyze.
     Capture(CaptureOf),
-    /// The ports.
+    /// Ports: links, rates and losses.
     Ports,
-    /// The pools of frames.
+    /// Pools of frames: use and limits.
     Pools,
-    /// The newest events, the oldest of them first.
+    /// Newest events, oldest first.
     Events {
-        /// How many.
+        /// Number of events.
         #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(0..=10_000))]
         last: u16,
     },
-    /// What runs: release, DPDK, versions of messages.
+    /// Versions: release, DPDK, messages.
     Build,
-    /// The effective configuration, as TOML, without secrets.
+    /// Effective configuration as TOML, without secrets.
     Config,
-    /// Every key of the configuration, its value and range.
+    /// Keys of the configuration: value and range of each.
     Parameters,
     /// Set a parameter, until the gateway ends.
     Set {
-        /// Its name, as `parameters` shows it.
+        /// Name, as `parameters` shows it.
         name: String,
-        /// Its value, as in the file.
+        /// Value, as in the configuration file.
         value: String,
     },
     /// Set the level of the log, until the gateway ends.
     LogLevel {
-        /// The least grave lines that are logged.
+        /// Least severe lines that are logged.
         #[arg(value_parser = ["off", "error", "warn", "info", "debug", "trace"])]
         level: String,
     },
-    /// Read the configuration file again, and apply it as a whole or not at all.
+    /// Read the configuration file again; a file with a mistake changes nothing.
     Reload,
-    /// End the gateway: held frames leave, and peers are told.
+    /// Stop the gateway: deliver held frames, and announce the end to the peers.
     Drain,
     /// Print a shell's completions.
     Completions {
@@ -119,22 +119,22 @@ pub enum Command {
 /// Which flows.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct FlowsOf {
-    /// Of this host, at either end.
+    /// Address of a host, at either end.
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
-    /// Of this queue pair, at either end, e.g. 17 or 0x11.
+    /// Number of a queue pair, at either end, e.g. 17 or 0x11.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
-    /// In this state.
+    /// State of the flows.
     #[arg(long, value_parser = ["protected", "unprotected", "resting", "responses"])]
     pub state: Option<String>,
-    /// The flows with the most packets of this kind come first.
+    /// Counter by which flows are sorted, largest first.
     #[arg(long, default_value_t, value_parser = order())]
     pub sort: Order,
-    /// Most flows to show.
+    /// Number of flows, at most.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
-    /// Flows to leave out before them.
+    /// Number of flows to skip first.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=9000))]
     pub offset: u16,
 }
@@ -166,13 +166,13 @@ impl FlowsOf {
 /// Which flow, as `flows` shows it.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct FlowTo {
-    /// The host that it goes to.
+    /// Address of the destination host.
     #[arg(value_name = "DESTINATION")]
     pub destination: IpAddr,
-    /// The queue pair that it goes to, e.g. 17 or 0x11.
+    /// Number of the destination's queue pair, e.g. 17 or 0x11.
     #[arg(value_name = "QPN", value_parser = number)]
     pub qpn: String,
-    /// The host that sends it, where several send to this queue pair.
+    /// Address of the source host, where several hosts send to the queue pair.
     #[arg(long, value_name = "IP")]
     pub source: Option<IpAddr>,
 }
@@ -191,16 +191,16 @@ impl FlowTo {
 /// Which records.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct RecordsOf {
-    /// Of flows from or to this host.
+    /// Address of a flow's host, at either end.
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
-    /// Of flows to this queue pair, e.g. 17 or 0x11.
+    /// Number of the destination's queue pair, e.g. 17 or 0x11.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
-    /// Of packets with this PSN, e.g. 1000 or 0x3e8.
+    /// PSN of the packets, e.g. 1000 or 0x3e8.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub psn: Option<String>,
-    /// How many, the newest.
+    /// Number of records, the newest.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub last: u16,
 }
@@ -230,22 +230,22 @@ fn with_options<const N: usize>(mut path: String, all: [(&str, Option<String>); 
 /// Which packets.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct TraceOf {
-    /// RoCEv2 from or to this host, also inside the tunnel.
+    /// Address of a RoCEv2 host, at either end, also inside the tunnel.
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
-    /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
+    /// Number of the destination's queue pair, also inside the tunnel, e.g. 17 or 0x11.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
-    /// That arrive at this port: lan, wan, wan1 ...
+    /// Port at which the packets arrive: lan, wan, wan1 ...
     #[arg(long)]
     pub port: Option<String>,
-    /// That arrive on this lane of the tunnel.
+    /// Lane of the tunnel on which the packets arrive.
     #[arg(long, value_name = "NUMBER")]
     pub lane: Option<u8>,
-    /// Packets after which the trace ends.
+    /// Number of packets after which the trace ends.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub packets: u32,
-    /// Seconds after which it ends.
+    /// Time after which the trace ends, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: u32,
 }
@@ -269,31 +269,31 @@ impl TraceOf {
 /// Which frames, and where to.
 #[derive(Clone, PartialEq, Debug, Args)]
 pub struct CaptureOf {
-    /// The file, in pcapng; - for standard output.
+    /// File to write, in pcapng; - for standard output.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// At this port: lan, wan, wan1 ...
+    /// Port of the capture: lan, wan, wan1 ...
     #[arg(long)]
     pub port: Option<String>,
-    /// Received, or sent.
+    /// Direction: received or sent frames.
     #[arg(long, value_parser = ["in", "out"])]
     pub direction: Option<String>,
-    /// RoCEv2 from or to this host, also inside the tunnel.
+    /// Address of a RoCEv2 host, at either end, also inside the tunnel.
     #[arg(long, value_name = "IP")]
     pub host: Option<IpAddr>,
-    /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
+    /// Number of the destination's queue pair, also inside the tunnel, e.g. 17 or 0x11.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub qpn: Option<String>,
-    /// On this lane of the tunnel.
+    /// Lane of the tunnel.
     #[arg(long, value_name = "NUMBER")]
     pub lane: Option<u8>,
-    /// Bytes of each frame that are kept.
+    /// Number of bytes kept of each frame.
     #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub snaplen: u16,
-    /// Frames after which the capture ends.
+    /// Number of frames after which the capture ends.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub frames: u32,
-    /// Seconds after which it ends.
+    /// Time after which the capture ends, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: u32,
 }
