@@ -4,7 +4,7 @@
 set -euo pipefail
 # shellcheck source=setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-lr2_packages "to look at the page and to run guests" chromium qemu-system-x86
+lr2_packages "to look at the page, to run guests and to ping" chromium qemu-system-x86 iputils-ping
 lr2_routers
 "$LR2_ROOT/scripts/guest/build.sh"
 lr2_python checks.packages --bare
