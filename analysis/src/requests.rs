@@ -69,7 +69,7 @@ struct Run {
     /// Of these, packets of before the first one that passed.
     early: u64,
     lost_again: u64,
-    /// The newest packet is a READ of unknown length: the run goes on at any later PSN.
+    /// The newest packet is a READ of unknown length: nothing is known to be missing behind it.
     is_blind: bool,
     /// How long ago the first packet passed, or was found missing.
     age: Span,
@@ -238,7 +238,7 @@ impl Requests {
         // A source that goes back leaves out nothing: what is not there was lost again.
         let follows = self.run.as_ref().is_some_and(|run| {
             let goes_back = run.cause.is_some() || run.packets > 1 && run.repeated > 0;
-            seq == run.next || seq > run.next && (goes_back || run.is_blind)
+            seq == run.next || seq > run.next && goes_back
         });
         if !follows {
             self.end_run(shared);

@@ -2,7 +2,7 @@
 
 use pcap_file::DataLink;
 
-use crate::support::{json, path, records, warns, write};
+use crate::support::{error, json, path, records, warns, write};
 
 /// Ethernet and IPv4 before a payload of this protocol.
 fn ip(protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -136,6 +136,21 @@ fn what_is_not_looked_at_is_said() {
     write(&file, DataLink::ETHERNET, usize::MAX, &all);
     warns(&file, &["has 3 IP fragments, or frames"]);
     assert_eq!(json(&file, &[])["totals"]["unread"], 3);
+}
+
+/// Source routes and PPTP's version have other headers behind the flags.
+#[test]
+fn another_gre_is_not_taken_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.pcap");
+    for flags in [[0x40, 0], [0, 1]] {
+        let mut all = records("loss_write.pcap");
+        for (_, frame) in &mut all {
+            *frame = ip(47, &[&flags, &[0x65, 0x58], &frame[..]].concat());
+        }
+        write(&file, DataLink::ETHERNET, usize::MAX, &all);
+        assert!(error(&file, &[]).contains("has 125 records, and none is RoCEv2"));
+    }
 }
 
 /// Wrong headers of each kind, cut everywhere: nothing panics, and every record is counted.

@@ -1,5 +1,7 @@
 //! Captures of which each packet was cut.
 
+use std::time::Duration;
+
 use pcap_file::DataLink;
 
 use crate::support::{error, json, path, records, warns, write};
@@ -54,6 +56,22 @@ fn reads_without_their_length_are_followed_by_their_responses() {
     let reads = json(&file, &[])["flows"][0]["reads"].clone();
     assert_eq!((&reads["gaps"], &reads["missing"]), (&1.into(), &1.into()));
     assert_eq!((&reads["packets"], &reads["repeated"]), (&39.into(), &0.into()));
+}
+
+/// Between two READs that are asked for again nothing is missing, however long the first one is.
+#[test]
+fn a_run_of_reads_without_their_length_has_no_gaps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.pcap");
+    let mut all = records("rc_read.pcap");
+    let (end, [first, second]) = (all[all.len() - 1].0, [0, 3].map(|n| all[n].1.clone()));
+    all.push((end + Duration::from_millis(2), first));
+    all.push((end + Duration::from_millis(3), second));
+    write(&file, DataLink::ETHERNET, usize::MAX, &all);
+    let whole = json(&file, &[])["flows"][0]["requests"].clone();
+    assert_eq!((&whole["after_timeout"]["times"], &whole["lost_again"]), (&1.into(), &0.into()));
+    write(&file, DataLink::ETHERNET, 64, &all);
+    assert_eq!(json(&file, &[])["flows"][0]["requests"], whole);
 }
 
 #[test]
