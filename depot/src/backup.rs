@@ -7,18 +7,16 @@ use common::cpu::prefetch;
 use common::frame::{Frame, Kept, Packet, Shared};
 use common::metrics::Metric;
 use common::psn::Seq;
-use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::{FEW, Window};
 use common::wire::{BTH_LEN, icrc_ok, parse};
 
+use crate::hosts::ClockId;
 use crate::sequence::{Held, PacketInfo};
-use crate::{Actions, Config, Context, Flow};
+use crate::{Actions, Context, Flow};
 
-/// Round trip to the destination until one was measured.
-const DOWNSTREAM_RTT: Span = Span::from_millis(1);
 /// `t_out` is doubled so often at most.
-const MOST_BACKOFF: u8 = 3;
+const MOST_BACKOFF: u8 = 7;
 
 /// Percent of the pool that flows with unknown requester may fill.
 const UNPAIRED_PRESSURE: u8 = 50;
@@ -40,9 +38,12 @@ pub(crate) struct Backup<F: Frame> {
     retries: u8,
     /// How often `t_out` was doubled since a round trip was last measured.
     backoff: u8,
+    /// Response times of the destination's host.
+    clock: ClockId,
     /// Resends, for an operator.
     resent: u32,
-    rtt: Rtt,
+    /// Time from a resend, or an acknowledgement, to the next look at what is unanswered.
+    wait: Span,
 }
 
 impl<F: Frame> Backup<F> {
@@ -58,7 +59,8 @@ impl<F: Frame> Backup<F> {
             touched: Time::ZERO,
             retries: 0,
             backoff: 0,
-            rtt: Rtt::guess(DOWNSTREAM_RTT),
+            clock: ClockId::NONE,
+            wait: Span::ZERO,
             resent: 0,
         }
     }
@@ -191,28 +193,26 @@ impl<F: Frame> Backup<F> {
         Packet::Shared(shared)
     }
 
-    /// The destination has everything before `acked`. Returns the round trip if this
-    /// measures it.
-    pub fn acknowledge<A: Actions<F>>(
-        &mut self,
-        cx: &mut Context<'_, A>,
-        acked: Seq,
-    ) -> Option<Span> {
+    /// The destination has everything before `acked`.
+    pub fn acknowledge<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, acked: Seq) {
         let mut newest = None;
         while let Some((seq, at)) = self.awaited.front().copied().filter(|(seq, _)| *seq < acked) {
             newest = Some((seq, at));
             self.awaited.pop_front();
         }
         let exact = newest.filter(|(seq, at)| seq.next() == acked && *at > Time::ZERO);
-        let rtt = exact.map(|(_, at)| cx.now.since(at));
-        if let Some(rtt) = rtt {
-            self.rtt.sample(rtt);
+        let clock = cx.lan.clocks.get_mut(self.clock);
+        if let Some((_, at)) = exact {
+            clock.sample(at, cx.now);
             self.backoff = 0;
         }
+        if self.retries > 0 {
+            clock.answered(cx.now.since(self.touched));
+            self.retries = 0;
+        }
+        self.wait = clock.t_out(cx.config) * (1 << self.backoff);
         self.touched = cx.now;
-        self.retries = 0;
         self.release(cx, acked);
-        rtt
     }
 
     /// Whether `bytes`, which the source sends as `seq`, is the kept packet. If it is
@@ -322,7 +322,6 @@ impl<F: Frame> Backup<F> {
     /// ACK up to the gap, and the next timeout fills it (R-NAK-18).
     fn ask_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, end: Seq) {
         let oldest = self.kept.start();
-        self.doubt_responses(oldest);
         let asking = self.awaited.partition_point(|(seq, _)| *seq < end);
         let newest = asking.checked_sub(1).and_then(|i| self.awaited.get(i));
         let asked = newest.map_or(oldest, |(seq, _)| *seq);
@@ -333,34 +332,66 @@ impl<F: Frame> Backup<F> {
         }
     }
 
-    /// The round trip to the destination.
-    pub fn rtt(&self) -> Rtt {
-        self.rtt
+    /// The clock of the destination's host.
+    pub fn clock(&self) -> ClockId {
+        self.clock
     }
 
-    /// Time that the destination is given to answer.
-    pub fn t_out(&self, config: &Config) -> Span {
-        config.t_out.unwrap_or_else(|| self.rtt.timeout().max(config.t_out_min))
+    /// Whether the destination's host was looked up.
+    #[inline]
+    pub fn has_clock(&self) -> bool {
+        self.clock != ClockId::NONE
+    }
+
+    /// Looks up the destination's host.
+    pub fn find_clock<A: Actions<F>>(&mut self, cx: &Context<'_, A>) {
+        if !self.has_clock() {
+            self.clock = ClockId::of(&cx.out.destination());
+            self.wait = self.patience(cx);
+        }
+    }
+
+    /// Time that the destination is given to answer: that of its host, doubled by each resend
+    /// until the response to a packet that was sent once tells how long responses take
+    /// (RFC 6298, Karn's rule).
+    fn patience<A>(&self, cx: &Context<'_, A>) -> Span {
+        cx.lan.clocks.get(self.clock).t_out(cx.config) * (1 << self.backoff)
+    }
+
+    /// Whether the destination has been silent for too long since `since`, and its host may be asked
+    /// now. If not, sets the time of the next look (R-LAN-7).
+    pub fn may_ask<A>(&mut self, cx: &Context<'_, A>, since: Time) -> bool {
+        let next = cx.lan.clocks.get(self.clock).next_question(since, cx.config);
+        self.wait = self.patience(cx).max(next.since(since));
+        cx.now >= since + self.wait
     }
 
     /// Takes one of the resends that are left.
-    pub fn may_retry(&mut self, config: &Config) -> bool {
-        let may = self.retries < config.local_retries;
-        self.retries += u8::from(may);
-        self.backoff = (self.backoff + u8::from(may)).min(MOST_BACKOFF);
+    pub fn may_retry<A>(&mut self, cx: &mut Context<'_, A>) -> bool {
+        let may = self.retries < cx.config.local_retries;
+        if may {
+            cx.lan.clocks.get_mut(self.clock).ask(cx.now, self.retries > 0);
+            self.retries += 1;
+            self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+            self.wait = self.patience(cx);
+        }
         may
     }
 
-    /// Time until the next resend: doubled by each, until the response to a packet that was
-    /// sent once tells how long responses take (RFC 6298, Karn's rule).
-    pub fn patience(&self, config: &Config) -> Span {
-        self.t_out(config) * (1 << self.backoff)
+    /// See the field.
+    pub fn wait(&self) -> Span {
+        self.wait
+    }
+
+    /// When the oldest packet that asks for a response was sent, or later: when the
+    /// destination last acknowledged something.
+    fn silent_since(&self) -> Option<Time> {
+        self.awaited.front().map(|(_, at)| self.touched.max(*at))
     }
 
     /// When the oldest packet that asks for a response counts as lost.
-    pub(crate) fn due(&self, config: &Config) -> Time {
-        let Some((_, at)) = self.awaited.front() else { return Time::NEVER };
-        self.touched.max(*at) + self.patience(config)
+    pub(crate) fn due(&self) -> Time {
+        self.silent_since().map_or(Time::NEVER, |since| since + self.wait)
     }
 }
 
@@ -419,15 +450,19 @@ impl<F: Frame> Flow<F> {
         cx.out.deliver(packet);
     }
 
-    pub(crate) fn local_due(&self, config: &Config) -> Time {
+    pub(crate) fn local_due(&self) -> Time {
         // No response is expected to a packet that is still to be resent.
-        if self.awaits_ack() { self.backup.due(config) } else { Time::NEVER }
+        if self.awaits_ack() { self.backup.due() } else { Time::NEVER }
     }
 
     /// The destination has sent no response in time.
     pub(crate) fn on_silence<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let since = self.backup.silent_since().unwrap_or(cx.now);
+        if !self.backup.may_ask(cx, since) {
+            return;
+        }
         let from = self.acked.unwrap_or(self.backup.kept.start());
-        if !self.backup.holds_from(from) || !self.backup.may_retry(cx.config) {
+        if !self.backup.holds_from(from) || !self.backup.may_retry(cx) {
             // From here on the source has to find out by itself.
             cx.out.count(Metric::LocalExhausted, 1);
             self.clear_backup(cx);

@@ -22,7 +22,7 @@ impl<F: Frame> Flow<F> {
     pub const FAST_PATH: usize = 160;
     /// In a calm flow, a packet that asks for a response, its ACK and its timer touch the first so many bytes, without that
     /// line, and `told`.
-    pub const CALM: usize = 264;
+    pub const CALM: usize = 256;
     /// Where that line begins.
     pub const PASSED_OVER: usize = 32;
 
@@ -34,6 +34,7 @@ impl<F: Frame> Flow<F> {
             && self.nak.is_none()
             && !self.pacing.is_late()
             && self.share.is_none()
+            && self.backup.has_clock()
     }
 
     /// Whether the flow is also without kept responses, and the destination has acknowledged something. Only the general way changes
@@ -144,7 +145,7 @@ impl<F: Frame> Flow<F> {
         }
         self.ready = self.is_ready();
         if !awaited {
-            self.unpaced_due = self.unpaced_due.min(self.local_due(cx.config));
+            self.unpaced_due = self.unpaced_due.min(self.local_due());
         }
         Ok(next_due.min(self.unpaced_due))
     }

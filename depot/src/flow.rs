@@ -75,6 +75,8 @@ pub struct Flow<F: Frame> {
     pub(crate) responses: Responses<F::Shared>,
     /// `acked` when the newest STATUS went.
     pub(crate) told: Option<Seq>,
+    /// When the newest probe went; [`Time::ZERO`] if there was none, or its NAK has come.
+    pub(crate) probed_at: Time,
     // A packet that is held, or that is due:
     /// The [`deadline`](Self::deadline) when it was last found out, without that of pacing. While packets are held, what takes a fast
     /// path moves it back, if at all.
@@ -105,10 +107,8 @@ pub struct Flow<F: Frame> {
     /// destination acknowledges before the flow is protected again (see
     /// [`is_recovering`](Self::is_recovering)).
     pub(crate) announced: Seq,
-    /// The gap that the newest probe went past.
+    /// The gap that the newest [probe](Self::probed_at) went past.
     pub(crate) probed: Seq,
-    /// When that probe went; [`Time::ZERO`] if there was none, or its NAK has come.
-    pub(crate) probed_at: Time,
     /// Packets that were missing, for an operator.
     pub(crate) lost: u32,
 }

@@ -10,9 +10,10 @@
 use std::collections::{HashMap, VecDeque};
 
 use common::ids::FlowId;
-use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::wire::{Addr, Vlans};
+
+use crate::hosts::{ClockId, Clocks};
 
 /// Smallest window in bytes.
 const LEAST: u64 = 16 << 10;
@@ -39,6 +40,8 @@ pub struct Lan {
     generation: u8,
     /// Windows with room that flows may wait for.
     runnable: VecDeque<u32>,
+    /// Response times of the hosts.
+    pub(crate) clocks: Clocks,
 }
 
 /// The window of one host.
@@ -60,7 +63,7 @@ pub(crate) struct LanWindow {
     halved: Time,
     /// When something was last lost, or had to wait.
     busy: Time,
-    rtt: Rtt,
+    clock: ClockId,
 }
 
 impl LanWindow {
@@ -125,7 +128,7 @@ impl Lan {
     }
 
     /// Gives `host` a window.
-    pub(crate) fn open(&mut self, host: Host, size: u64, rtt: Rtt, now: Time) {
+    pub(crate) fn open(&mut self, host: Host, size: u64, clock: ClockId, now: Time) {
         if self.hosts.contains_key(&host) {
             return;
         }
@@ -140,7 +143,7 @@ impl Lan {
             is_runnable: false,
             halved: now,
             busy: now,
-            rtt,
+            clock,
         };
         self.newest = self.newest.wrapping_add(1);
         self.windows.insert(self.newest, window);
@@ -181,20 +184,10 @@ impl Lan {
         }
     }
 
-    /// The host has acknowledged `bytes`, in `rtt` if that is known. Returns whether its window
-    /// has vanished (R-LAN-3).
-    pub(crate) fn acknowledged(
-        &mut self,
-        slot: u32,
-        bytes: u64,
-        rtt: Option<Span>,
-        now: Time,
-    ) -> bool {
+    /// The host has acknowledged `bytes`. Returns whether its window has vanished (R-LAN-3).
+    pub(crate) fn acknowledged(&mut self, slot: u32, bytes: u64, now: Time) -> bool {
         let Some(window) = self.get_mut(slot) else { return false };
         window.grow(bytes);
-        if let Some(rtt) = rtt {
-            window.rtt.sample(rtt);
-        }
         if window.is_crowded() {
             window.busy = now;
         } else if now >= window.busy + CALM {
@@ -205,9 +198,9 @@ impl Lan {
 
     /// Something was lost on the way to the host. Returns whether its window was halved.
     pub(crate) fn lost(&mut self, slot: u32, now: Time) -> bool {
-        let Some(window) = self.get_mut(slot) else { return false };
+        let Some(window) = self.windows.get_mut(&slot) else { return false };
         window.busy = now;
-        if now < window.halved + window.rtt.mean() {
+        if now < window.halved + self.clocks.get(window.clock).mean() {
             return false;
         }
         window.halved = now;

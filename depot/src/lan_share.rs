@@ -3,7 +3,7 @@
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
-use common::time::{Span, Time};
+use common::time::Time;
 use common::wire::{parse, request_ack};
 
 use crate::lan::TURN;
@@ -35,7 +35,7 @@ impl<F: Frame> Flow<F> {
     /// can't be told is not bounded by any, since it would never be known to have room.
     #[inline]
     pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if self.seen != cx.lan.generation() {
+        if self.seen != cx.lan.generation() || !self.backup.has_clock() {
             self.look_for_window(cx);
         }
     }
@@ -43,6 +43,7 @@ impl<F: Frame> Flow<F> {
     fn look_for_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let is_known = self.incarnation.is_some() && cx.out.src_qpn().is_some();
         self.seen = cx.lan.generation();
+        self.backup.find_clock(cx);
         if !is_known && !cx.lan.is_empty() {
             // Its next packet looks again: by then the requester may be known.
             self.look_again(cx);
@@ -182,15 +183,10 @@ impl<F: Frame> Flow<F> {
         freed
     }
 
-    /// It has acknowledged so many bytes, in `rtt` if that is known.
-    pub(crate) fn on_room<A: Actions<F>>(
-        &mut self,
-        cx: &mut Context<'_, A>,
-        bytes: u64,
-        rtt: Option<Span>,
-    ) {
+    /// The destination has acknowledged so many bytes.
+    pub(crate) fn on_room<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, bytes: u64) {
         let Some(share) = &self.share else { return };
-        let closed = cx.lan.acknowledged(share.window, bytes, rtt, cx.now);
+        let closed = cx.lan.acknowledged(share.window, bytes, cx.now);
         cx.out.count(Metric::LanClosed, u64::from(closed));
         if share.waits && !self.awaits_ack() {
             self.deliver_due(cx);
@@ -276,7 +272,7 @@ impl<F: Frame> Flow<F> {
             None => {
                 // R-LAN-1
                 let bytes = self.backup.bytes_before(self.sequence.next());
-                cx.lan.open(cx.out.destination(), bytes / 2, self.backup.rtt(), cx.now);
+                cx.lan.open(cx.out.destination(), bytes / 2, self.backup.clock(), cx.now);
                 cx.out.count(Metric::LanOpened, 1);
                 self.find_window(cx);
             }

@@ -21,6 +21,7 @@ mod backup;
 mod doubt;
 mod fast_path;
 mod flow;
+mod hosts;
 mod lan;
 mod lan_share;
 mod memory;
@@ -63,7 +64,7 @@ pub struct Config {
     /// `None`: six round trips, at least 20 ms.
     pub give_up: Option<Span>,
     /// Time within which the destination responds to a packet that requests an ACK;
-    /// `None`: from the measured round trip to it ([`Rtt::timeout`](common::rtt::Rtt::timeout)),
+    /// `None`: from the measured round trip to its host ([`Rtt::timeout`](common::rtt::Rtt::timeout)),
     /// at least `t_out_min`. Doubled with each resend.
     pub t_out: Option<Span>,
     /// Lower bound of a derived `t_out`.
@@ -136,7 +137,7 @@ pub struct Context<'a, A> {
     pub backup: &'a mut Budget,
     /// Budget of all caches of this worker, which READ responses take from.
     pub cache: &'a mut Budget,
-    /// Congestion windows of the hosts on the LAN.
+    /// Congestion windows and response times of the hosts on the LAN.
     pub lan: &'a mut Lan,
     /// Budget of messages that are not needed for correctness.
     pub allowance: &'a mut Allowance,

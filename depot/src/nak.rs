@@ -45,7 +45,7 @@ impl<F: Frame> Flow<F> {
         // response: there the NAK itself must be forwarded (R-NAK-17).
         let before = self.backup.is_plain(seq.prev());
         let is_news = self.advance_acked(cx, seq, msn.filter(|_| before != Some(false)));
-        let treatment = match self.treat_nak(cx.now, seq) {
+        let treatment = match self.treat_nak(cx, seq) {
             _ if is_news && before == Some(false) => Treatment::Forward,
             treatment => treatment,
         };
@@ -82,7 +82,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// How a NAK for `seq` is treated, which acknowledges no READ and no atomic.
-    fn treat_nak(&mut self, now: Time, seq: Seq) -> Treatment {
+    fn treat_nak<A>(&mut self, cx: &Context<'_, A>, seq: Seq) -> Treatment {
         let next = self.sequence.next();
         let has_copy = self.has_copy(seq);
         // A repair of it is on its way, or it is held here for pacing (R-NAK-13).
@@ -95,10 +95,9 @@ impl<F: Frame> Flow<F> {
             return Treatment::Forward;
         }
         // A copy that was just resent is still on its way.
-        let is_repaired = self
-            .nak
-            .as_ref()
-            .is_some_and(|nak| nak.seq == seq && now < nak.at + self.backup.rtt().mean());
+        let round_trip = cx.lan.clocks.get(self.backup.clock()).mean();
+        let nak = self.nak.as_ref().filter(|nak| nak.seq == seq);
+        let is_repaired = nak.is_some_and(|nak| cx.now < nak.at + round_trip);
         match has_copy && (is_of_probe || is_repaired) {
             // A probe is delivered ahead of its gap. If the gap, which has been delivered since, is
             // lost, its own timer repairs it (R-NAK-15).
@@ -178,10 +177,10 @@ impl<F: Frame> Flow<F> {
     }
 
     /// When the local repair of an absorbed NAK counts as lost.
-    pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
+    pub(crate) fn nak_due(&self) -> Time {
         match &self.nak {
             // A gap is reported until it is given up.
-            Some(nak) if nak.seq < self.sequence.next() => nak.at + self.backup.patience(config),
+            Some(nak) if nak.seq < self.sequence.next() => nak.at + self.backup.wait(),
             _ => Time::NEVER,
         }
     }
@@ -189,9 +188,12 @@ impl<F: Frame> Flow<F> {
     /// The local repair of an absorbed NAK was lost.
     pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(nak) = &mut self.nak else { return };
-        let seq = nak.seq;
+        let (seq, at) = (nak.seq, nak.at);
+        if !self.backup.may_ask(cx, at) {
+            return;
+        }
         nak.at = cx.now;
-        if self.backup.may_retry(cx.config) && self.backup.holds_from(seq) {
+        if self.backup.may_retry(cx) && self.backup.holds_from(seq) {
             self.resend_from(cx, seq);
         } else {
             cx.out.count(Metric::LocalExhausted, 1);

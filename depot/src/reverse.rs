@@ -85,8 +85,8 @@ impl<F: Frame> Flow<F> {
             self.drop_nak(cx);
         }
         let freed = self.free_flight(cx, acked);
-        let rtt = self.backup.acknowledge(cx, acked);
-        self.on_room(cx, freed, rtt);
+        self.backup.acknowledge(cx, acked);
+        self.on_room(cx, freed);
         if acked > self.sequence.next() {
             // These packets passed before the first SYNC of this incarnation.
             self.settle(cx, acked);

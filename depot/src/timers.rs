@@ -24,8 +24,8 @@ impl<F: Frame> Flow<F> {
             self.report_due(config).min(self.give_up_due(config))
         };
         self.unpaced_due = of_gaps
-            .min(self.local_due(config))
-            .min(self.nak_due(config))
+            .min(self.local_due())
+            .min(self.nak_due())
             .min(self.responses.due(self.rtt))
             .min(self.forget_due(config));
         self.unpaced_due.min(self.pacing_due(config))
@@ -40,7 +40,7 @@ impl<F: Frame> Flow<F> {
     /// That of a calm flow.
     #[inline]
     pub(crate) fn calm_deadline(&self, config: &Config) -> Time {
-        self.backup.due(config).min(self.forget_due(config))
+        self.backup.due().min(self.forget_due(config))
     }
 
     /// Runs the timers that are due.
@@ -66,10 +66,10 @@ impl<F: Frame> Flow<F> {
         if cx.now >= self.pacing_due(cx.config) {
             self.deliver_due(cx);
         }
-        if cx.now >= self.local_due(cx.config) {
+        if cx.now >= self.local_due() {
             self.on_silence(cx);
         }
-        if cx.now >= self.nak_due(cx.config) {
+        if cx.now >= self.nak_due() {
             self.on_nak_timer(cx);
         }
         self.age_responses(cx);

@@ -8,6 +8,7 @@ use common::time::Time;
 use common::wire::{Qpn, Response, Verdict, parse};
 use rnic::{ImpliedNak, Nic, NicConfig, QpConfig, QpId, lab_ip};
 
+use crate::host::Ring;
 use crate::link::Link;
 use crate::scenario::Scenario;
 use crate::workers::Workers;
@@ -20,6 +21,8 @@ pub(crate) const FIRST_BOOT: BootId = BootId(1_000);
 pub(crate) struct End {
     pub nic: Nic,
     pub switch: Option<Workers>,
+    /// Where packets wait for the host, if it is slow.
+    pub ring: Option<Ring>,
     /// Which incarnation of the switch it is.
     pub boot: BootId,
     /// Towards the switch, towards the NIC, out on the long-haul link and on a second path.
@@ -108,6 +111,7 @@ impl End {
         Self {
             nic,
             switch,
+            ring: scenario.host.map(Ring::new),
             boot: FIRST_BOOT,
             links: links.into_iter().chain(second).collect(),
             qps,

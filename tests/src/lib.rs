@@ -11,6 +11,7 @@
 mod compare;
 mod end;
 mod fates;
+mod host;
 mod link;
 mod lives;
 mod order;
@@ -27,6 +28,7 @@ mod world;
 pub use compare::Comparison;
 pub use datapath::Which;
 pub use fates::Fates;
+pub use host::SlowHost;
 pub use link::{Fate, Impairment, Link};
 pub use order::Ordered;
 pub use scenario::{NextPsns, Scenario};

@@ -12,6 +12,7 @@ use switch::{Config, Recovery, Tuning};
 use tunnel::{Division, Part};
 
 use crate::end::FIRST_BOOT;
+use crate::host::SlowHost;
 use crate::link::Impairment;
 use crate::sweep::number;
 use crate::tunnel::{RECORDS, Tunnelling, tunnel_end};
@@ -45,6 +46,8 @@ pub struct Scenario {
     pub lan1: [Impairment; 2],
     /// Frames of nic 1 reach nic 0 by another path, on which there is no switch.
     pub asymmetric: bool,
+    /// How fast both hosts take packets; `None`: at any rate.
+    pub host: Option<SlowHost>,
     /// Rate of both NICs in bit/s.
     pub rate: u64,
     /// Queue pairs.
@@ -148,6 +151,7 @@ impl Scenario {
             lan0: [Impairment::default(); 2],
             lan1: [Impairment::default(); 2],
             asymmetric: false,
+            host: None,
             rate: 1_000_000_000,
             qps: 1,
             hosts: 1,

@@ -454,9 +454,14 @@ impl World {
     /// Puts a frame on a link that ends at `place`.
     fn transmit(&mut self, me: usize, link: usize, place: Place, bytes: Vec<u8>) {
         let (events, sent) = (&mut self.events, &mut self.sent);
-        self.ends[me].links[link].send(bytes, self.now, |at, bytes| {
-            *sent += 1;
-            events.push(Reverse((at, *sent, place, bytes)));
+        let End { links, ring, .. } = &mut self.ends[me];
+        let mut ring = ring.as_mut().filter(|_| link == TO_NIC);
+        links[link].send(bytes, self.now, |at, bytes| {
+            let taken = ring.as_mut().map_or(Some(at), |ring| ring.takes(at));
+            if let Some(at) = taken {
+                *sent += 1;
+                events.push(Reverse((at, *sent, place, bytes)));
+            }
         });
     }
 }

@@ -90,6 +90,61 @@ fn a_host_that_pauses_is_not_stormed() {
     }
 }
 
+/// A silent host is asked one question at a time, at growing distance, whatever its flows are.
+// R-LAN-7
+#[test]
+fn a_silent_host_is_asked_a_few_questions_for_all_of_its_flows() {
+    let mut world = World::new(1, 100_000, Span::from_nanos(500));
+    (0..32).for_each(|_| world.flow(0, 2_000, 16, Span::from_micros(20)));
+    world.run_for(Span::from_millis(5));
+    world.ports[0].free_at = world.harness.now + Span::from_millis(100);
+    world.run();
+    let asked = world.harness.out.books.counters.get(Metric::LocalTimeout);
+    // Two packets each, after 0.5, 1.5, 3.5 ... 63.5 ms, and one for the last.
+    assert!((8..=16).contains(&asked), "{asked}");
+    assert_eq!((world.resent(), world.dropped()), (asked, 0));
+}
+
+/// Each answer to a question allows two more.
+// R-LAN-7
+#[test]
+fn tails_that_are_lost_together_are_asked_for_as_fast_as_the_host_answers() {
+    let mut world = World::new(1, 1_000, Span::from_micros(1));
+    world.flow(0, 100, 1, Span::from_micros(10));
+    world.run();
+    (0..32).for_each(|_| world.flow(0, 4, 4, Span::from_micros(1)));
+    world.ports[0].room = 0;
+    while world.receivers.iter().any(|r| r.come < r.all) {
+        assert!(world.step());
+    }
+    assert_eq!(world.dropped(), 32 * 4);
+    world.ports[0].room = 1_000;
+    let start = world.harness.now;
+    world.run();
+    let took = world.harness.now.since(start);
+    // 1 + 2 + 4 + 8 + 16 + 1, and half a millisecond for each step.
+    assert!(took < Span::from_millis(5), "{took:?}");
+}
+
+/// What comes later is answered: the packet is lost, and its flow waits for no other one.
+// R-LAN-7
+#[test]
+fn a_flow_whose_packets_are_lost_while_its_host_answers_others_is_not_kept_waiting() {
+    let mut world = World::new(1, 1_000, Span::from_micros(1));
+    (0..8).for_each(|_| world.flow(0, 4, 4, Span::from_micros(1)));
+    world.ports[0].room = 0;
+    while world.receivers.iter().any(|r| r.come < r.all) {
+        assert!(world.step());
+    }
+    assert_eq!(world.dropped(), 8 * 4);
+    world.ports[0].room = 1_000;
+    world.flow(0, 2_000, 16, Span::from_micros(2));
+    world.run_for(Span::from_micros(3_900));
+    // 3 ms were the guess when they were sent.
+    let missing: i32 = world.receivers[..8].iter().map(|r| r.all - r.expected).sum();
+    assert_eq!(missing, 0);
+}
+
 /// The same where the queue is short: a packet lost meanwhile is resent once, or left to the
 /// source if the host is silent for too long.
 // R-LAN-2

@@ -10,6 +10,11 @@ use crate::link::Link;
 use crate::workers::Workers;
 
 impl World {
+    /// Packets that the ring of host `me` had no room for.
+    pub fn overflowed(&self, me: usize) -> u64 {
+        self.ends[me].ring.as_ref().map_or(0, |ring| ring.lost)
+    }
+
     /// The present.
     pub fn now(&self) -> Time {
         self.now

@@ -15,6 +15,7 @@ mod reload;
 mod reordering;
 mod resets;
 mod reuse;
+mod slow_host;
 mod storage;
 mod survival;
 mod unpaired;

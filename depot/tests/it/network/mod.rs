@@ -106,7 +106,7 @@ pub struct Port {
     pub per_packet: Span,
     pub free_at: Time,
     pub dropped: u64,
-    pub served: [u64; 16],
+    pub served: [u64; 64],
 }
 
 pub struct World {
@@ -132,7 +132,7 @@ impl World {
             per_packet,
             free_at: START,
             dropped: 0,
-            served: [0; 16],
+            served: [0; 64],
         };
         Self {
             harness: Harness::new(config, START, FIRST, Out::default()),
