@@ -112,10 +112,11 @@ fn key(captured: &[u8], roce: &Roce) -> u64 {
     let ip = captured.get(l3..).unwrap_or_default();
     let ip = &ip[..ip.len().min(COMPARED)];
     let changed: &[usize] = if roce.l4 - roce.l3 == 40 { &[0, 1, 7] } else { &[1, 8, 10, 11] };
-    for (at, byte) in ip.iter().enumerate() {
-        if !changed.contains(&at) {
-            hasher.write_u8(*byte);
-        }
+    let mut from = 0;
+    for at in changed {
+        hasher.write(ip.get(from..*at).unwrap_or_default());
+        from = at + 1;
     }
+    hasher.write(ip.get(from..).unwrap_or_default());
     hasher.finish()
 }
