@@ -8,6 +8,11 @@ use simulator::scenario::{Ecn, Pfc, Scenario, Site, Topology};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
 
+/// True if `LR2_LONG=1` is in the environment: `scripts/test --long`.
+pub fn is_long() -> bool {
+    std::env::var("LR2_LONG").is_ok_and(|value| value == "1")
+}
+
 /// 10 Gbit/s everywhere, 1 ms there and back, no loss, no congestion control.
 pub fn scenario(topology: Topology) -> Scenario {
     let text = r#"
