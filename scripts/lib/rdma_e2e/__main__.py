@@ -34,7 +34,7 @@ def _options() -> argparse.Namespace:
         choices=names,
         help="run only this scene; may be repeated. lr2, cached: these recovery modes at 1 %% loss; heavy: 5 %%; "
         "bursts; lans: loss on both LANs too; tunnel, tunnel-heavy: every frame in the tunnel over Ethernet, at 1 %% and 5 %%; tunnel-lans: with loss on the LANs and their repair; tunnel-udp, tunnel-udp-heavy: over UDP, in IPv4 and IPv6; tunnel-paths: over two paths, one of which goes silent; applications: NVMe and NFS over RDMA, netcat on RDMA's sockets, and "
-        "what perftest has besides; lives: gateways killed, queue pair numbers used again; rnic: lr2-check-rnic between the guests, no gateway",
+        "what perftest has besides; slow-guests: 32 queue pairs both ways without loss; lives: gateways killed, queue pair numbers used again; rnic: lr2-check-rnic between the guests, no gateway",
     )
     parser.add_argument(
         "--only", action="append", choices=scenes.NAMES, metavar="TEST", help="run only this test; may be repeated"
