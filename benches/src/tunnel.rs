@@ -103,6 +103,7 @@ impl End {
                 lanes,
                 rtt,
                 cache_max: IN_FLIGHT,
+                give_up: Span::from_millis(100),
                 ports: 1,
                 spray: Policy::default(),
                 resend_copies: 2,

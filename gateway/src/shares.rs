@@ -177,6 +177,7 @@ pub fn tunnel_config(
             lanes,
             rtt: tuning.rtt,
             cache_max: tuning.cache_max,
+            give_up: tuning.give_up,
             ports: count,
             spray: config.tunnel.spray,
             resend_copies: config.tunnel.resend_copies,

@@ -61,6 +61,7 @@ pub(crate) fn tunnel_end(
             lanes,
             rtt,
             cache_max: 1 << 16,
+            give_up: rtt * 5,
             ports,
             spray: underlay.sprays[me],
             resend_copies: underlay.resend_copies[me],

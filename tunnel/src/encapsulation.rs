@@ -18,6 +18,7 @@ pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig, source_po
 use crate::division::Division;
 use crate::ecn;
 pub use crate::ecn::Met;
+use crate::flow::{Flow, Order};
 use crate::number::Lane;
 use crate::shim::{self, Content, Fault, Shim};
 
@@ -25,6 +26,8 @@ use crate::shim::{self, Content, Fault, Shim};
 const ETHER_LEN: usize = 14;
 /// Bytes of the two addresses in it.
 pub(crate) const MACS_LEN: usize = 12;
+/// Bytes of a frame that its flow follows from, at most: the two addresses, tags, IP with options, and a BTH with an AETH.
+const FLOW_HEAD: usize = 128;
 
 /// How frames are carried.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -213,6 +216,19 @@ impl Encapsulation {
     #[inline]
     pub const fn resent_len(&self, kept: usize) -> usize {
         kept + Self::RESENT_MORE
+    }
+
+    /// The flow of the frame inside a [wrapped](Self::wrap) one.
+    pub(crate) fn flow(&self, kept: &[u8]) -> Flow {
+        let mut head = [0; FLOW_HEAD];
+        let macs = if let Self::Ethernet { .. } = self { 0 } else { self.shim_at() + shim::LEN };
+        let (macs, inner) = (kept.get(macs..), self.inner(kept));
+        let macs = macs.and_then(|rest| rest.first_chunk::<MACS_LEN>());
+        let (Some(macs), Some(inner)) = (macs, inner) else { return Order::Free.into() };
+        let end = inner.len().min(FLOW_HEAD - MACS_LEN);
+        head[..MACS_LEN].copy_from_slice(macs);
+        head[MACS_LEN..][..end].copy_from_slice(&inner[..end]);
+        Flow::of(&head[..MACS_LEN + end])
     }
 
     /// The frame inside a [wrapped](Self::wrap) one, from its own EtherType on.

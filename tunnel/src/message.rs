@@ -113,8 +113,8 @@ pub struct Probe {
     pub lane: Lane,
     /// The next number of the lane.
     pub next: WireNumber,
-    /// When it is sent, not at the time zero.
-    pub sent_at: Time,
+    /// When it is sent, not at the time zero; `None`: it is answered only if there is something that was not reported.
+    pub sent_at: Option<Time>,
 }
 
 /// SKIP, sender to receiver.

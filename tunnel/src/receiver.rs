@@ -136,7 +136,9 @@ impl<F> Receiver<F> {
 
     /// Whether every frame that arrived is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let left = self.total(|lane| lane.delivered + lane.duplicate + lane.outside);
+        let left = self.total(|lane| {
+            lane.delivered + lane.duplicate + lane.outside + lane.too_late
+        });
         self.total(|lane| lane.arrived) == left + self.waiting.frames() as u64
     }
 
@@ -238,7 +240,11 @@ impl<F> Receiver<F> {
         let lane = &mut self.lanes[id.lane().index()];
         lane.repair(named, now);
         // R-TUN-10
-        if lane.receive_late(named) {
+        if let Some(since) = lane.receive_late(named) {
+            if now >= since + config.give_up {
+                lane.counts.too_late += 1;
+                return out.discard(frame);
+            }
             lane.counts.late += 1;
             lane.counts.delivered += 1;
             return out.deliver(frame);
@@ -374,8 +380,12 @@ impl<F> Receiver<F> {
             self.give_up_lane(now, probe.lane, next, out);
         }
         let lane = &mut self.lanes[probe.lane.index()];
-        lane.echo = Some(Echo { sent_at: probe.sent_at, arrived_at: now });
         lane.notice(next, now);
+        match probe.sent_at {
+            Some(sent_at) => lane.echo = Some(Echo { sent_at, arrived_at: now }),
+            None if lane.has_told_all() => return,
+            None => {}
+        }
         self.report(config, now, probe.lane, true, out);
     }
 
@@ -390,9 +400,8 @@ impl<F> Receiver<F> {
             let Some(start) = Number::read(*start, near) else { continue };
             let end = start + u64::from(*count);
             while let Some(gap) = self.lanes[skip.lane.index()].gaps.cut(start, end) {
-                let lane = &mut self.lanes[skip.lane.index()];
-                lane.has_news = true;
-                lane.counts.skipped += gap.count();
+                // If the SKIP were lost, what is missing would be reported again: nothing need be said of it.
+                self.lanes[skip.lane.index()].counts.skipped += gap.count();
                 self.abandon(now, skip.lane, gap, out);
             }
         }

@@ -1,5 +1,6 @@
 //! The sending end of the lanes to one peer.
 
+mod age;
 mod backlog;
 mod choice;
 mod copies;
@@ -12,6 +13,7 @@ mod listed;
 mod moving;
 mod outgoing;
 mod predecessors;
+mod repair;
 mod share;
 mod silence;
 mod waits;
@@ -19,6 +21,7 @@ mod watched;
 
 use common::time::{Span, Time};
 
+use self::age::Refused;
 use self::choice::spray;
 use self::copies::Copies;
 pub use self::counts::Sent;
@@ -44,6 +47,8 @@ pub struct SenderConfig {
     pub rtt: Span,
     /// Frames that may be kept.
     pub cache_max: usize,
+    /// Time after its first transmission from which on a frame is not resent; sooner, where a few round trips are less.
+    pub give_up: Span,
     /// WAN ports, at least one: the lanes go round them.
     pub ports: u8,
     /// How lanes are chosen.
@@ -80,6 +85,12 @@ pub trait Recover {
     /// its first transmission. False if there is no memory.
     fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool;
 
+    /// The order of a kept frame, by which it belongs to a flow.
+    fn order(&self, kept: &Self::Kept) -> Order {
+        let _ = kept;
+        Order::Free
+    }
+
     /// Frees a handle.
     fn release(&mut self, kept: Self::Kept);
 
@@ -94,16 +105,6 @@ pub trait Recover {
 
     /// Sends a SKIP on lane `via`.
     fn skip(&mut self, via: Lane, skip: Skip);
-}
-
-/// Why a frame is resent, or not.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    Lost,
-    /// Lost, and the share of retransmissions is used up.
-    Beyond,
-    /// Its lane is suspect.
-    Moved,
 }
 
 /// The sending end of the lanes to one peer, for one session.
@@ -121,14 +122,17 @@ pub struct Sender<K> {
     /// When all are freed whose transmissions arrived; [`Time::NEVER`] if there is none.
     free_due: Time,
     share: ResendShare,
+    refused: Refused,
+    /// [`SenderConfig::give_up`]
+    give_up: Span,
     /// REPORTs on lanes that do not exist.
     strangers: u64,
     spray: Spray,
     copies: Copies,
     /// When the delays of the lanes are measured again.
     measure_at: Time,
-    /// Frames were sent since they were measured, or a session began.
-    is_active: bool,
+    /// Lanes that were chosen for frames since they were measured; many, if a session began since.
+    choices: u32,
     pulse: Pulse,
     /// When more frames [move](Self::move_all_on) from a lane to others; [`Time::NEVER`] if none do.
     move_at: Time,
@@ -149,11 +153,13 @@ impl<K> Sender<K> {
             free_credit: 0,
             free_due: Time::NEVER,
             share: ResendShare::default(),
+            refused: Refused::default(),
+            give_up: config.give_up,
             strangers: 0,
             spray: spray(config, session),
             copies: Copies::new(config, &Sent::default()),
             measure_at: Time::ZERO,
-            is_active: true,
+            choices: u32::MAX,
             pulse: Pulse::default(),
             move_at: Time::NEVER,
             lost: Vec::new(),
@@ -164,7 +170,8 @@ impl<K> Sender<K> {
     pub fn restart(&mut self, config: &SenderConfig, session: Session) {
         self.session = session;
         self.share = ResendShare::default();
-        (self.spray, self.is_active) = (spray(config, session), true);
+        self.refused.clear();
+        (self.spray, self.choices) = (spray(config, session), u32::MAX);
         self.copies = Copies::new(config, &self.counts());
         self.flows.clear();
         for lane in &mut self.lanes {
@@ -316,26 +323,17 @@ impl<K> Sender<K> {
             self.pulse.beat(now, rtt);
         }
         let pulse = self.pulse.passed();
-        self.kept -= state.take(now, pulse, &listed, &mut lost, &mut self.copies.arrived, out);
+        let arrived = (&mut self.copies.arrived, &mut self.refused);
+        self.kept -= state.take(now, pulse, &listed, &mut lost, arrived, out);
         state.counts.lost += lost.len() as u64;
         if let (Some((first, _)), Some((last, _))) = (lost.first(), lost.last()) {
             // Numbers between them were not lost. R-TUN-50
             state.counts.aggregated += u64::from(last.since(*first) >= lost.len() as u64);
         }
-        let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
-        let (rtt, idle) = (state.rtt().mean(), state.waits().probe);
-        let beyond = kept.saturating_sub(self.share.left(now, rtt, idle));
         if !lost.is_empty() {
-            let Sent { frames, lost, .. } = self.counts();
-            self.copies.look(frames, lost);
-        }
-        let mut at = 0;
-        for (number, slot) in lost.drain(..) {
-            let Slot { id, kept } = slot;
-            // The oldest are skipped. R-TUN-9
-            let cause = if kept.is_some() && at < beyond { Cause::Beyond } else { Cause::Lost };
-            at += u64::from(kept.is_some());
-            self.repair(now, FrameId::new(report.lane, number), id, kept, cause, out);
+            let Sent { frames, lost: transmissions, .. } = self.counts();
+            self.copies.look(frames, transmissions);
+            self.repair_all(now, report.lane, &mut lost, out);
         }
         self.lost = lost;
         self.settle_copied(out);
@@ -343,7 +341,14 @@ impl<K> Sender<K> {
         if !was_good && self.is_good(report.lane) {
             self.rescue(now, out);
         }
-        self.skip(report.lane, report.lane, |start| listed.covers(start), out);
+        // A REPORT that asks again within a round trip may have crossed the SKIP.
+        let state = &mut self.lanes[report.lane.index()];
+        if state.dead.is_new || now >= state.skipped_at + rtt {
+            state.skipped_at = now;
+            let has_more = state.dead.known(|start| !listed.covers(start)).next().is_some();
+            state.dead.is_new = has_more;
+            self.skip(report.lane, report.lane, |start| listed.covers(start), out);
+        }
         !is_wrong
     }
 
@@ -363,8 +368,7 @@ impl<K> Sender<K> {
     /// When it has to be called for all lanes together.
     #[inline]
     pub fn due_of_all(&self) -> Time {
-        let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
-        measure_at.min(self.free_due).min(self.move_at)
+        self.measure_due().min(self.free_due).min(self.move_at)
     }
 
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
@@ -385,7 +389,7 @@ impl<K> Sender<K> {
                 self.skip_elsewhere(lane, out);
             }
         }
-        if self.measures() && now >= self.measure_at {
+        if now >= self.measure_due() {
             self.measure(now, out);
         }
         if now >= self.free_due {
@@ -400,95 +404,5 @@ impl<K> Sender<K> {
         }
         self.move_at = Time::NEVER;
         self.free(usize::MAX, out);
-    }
-
-    /// Transmission `lost` of frame `id` brought nothing.
-    fn repair<T: Recover<Kept = K>>(
-        &mut self,
-        now: Time,
-        lost: FrameId,
-        id: FrameId,
-        kept: Option<K>,
-        cause: Cause,
-        out: &mut T,
-    ) {
-        let again = lost != id;
-        if again {
-            // No frame has this number, so that the receiver need not wait for it.
-            self.lanes[lost.lane().index()].dead.push(lost.number());
-        }
-        // R-TUN-34
-        let kept = match kept {
-            None if again => return self.lose_copy(id),
-            Some(kept) if again && cause == Cause::Lost => match self.leave_to_copy(lost, id, kept)
-            {
-                Ok(()) => return,
-                Err(kept) => Some(kept),
-            },
-            kept => kept,
-        };
-        if let Some(kept) = kept {
-            let lane = if self.is_good(lost.lane()) {
-                lost.lane()
-            } else {
-                self.substitute(lost.lane(), lost.number().get())
-            };
-            let kept = match cause {
-                Cause::Beyond => Err(kept),
-                Cause::Lost | Cause::Moved => self.resend(now, lane, id, kept, out),
-            };
-            // The frame is on its way, and without memory it can't be moved: a REPORT decides.
-            let kept = match kept {
-                Err(kept) if cause == Cause::Moved && !again => {
-                    let from = &mut self.lanes[lost.lane().index()];
-                    return from.restore(lost.number(), kept);
-                }
-                kept => kept,
-            };
-            let Err(kept) = kept else {
-                let from = &mut self.lanes[lost.lane().index()];
-                match cause {
-                    Cause::Moved => from.counts.moved += 1,
-                    Cause::Lost | Cause::Beyond => self.share.resent(now, from.waits().probe),
-                }
-                from.counts.resent_again += u64::from(again);
-                return;
-            };
-            self.kept -= 1;
-            self.lanes[lost.lane().index()].counts.released += 1;
-            out.release(kept);
-        }
-        let first = &mut self.lanes[id.lane().index()];
-        first.counts.skipped += 1;
-        first.dead.push(id.number());
-    }
-
-    /// Sends a frame again, or returns its handle if there is no memory for it.
-    fn resend<T: Recover<Kept = K>>(
-        &mut self,
-        now: Time,
-        lane: Lane,
-        id: FrameId,
-        kept: K,
-        out: &mut T,
-    ) -> Result<(), K> {
-        let state = &mut self.lanes[lane.index()];
-        let shim = Shim {
-            lane,
-            number: state.next().wire(),
-            session: self.session,
-            predecessor: None,
-            original: Some(id.wire()),
-            is_kept: true,
-            clear: 0,
-        };
-        if !out.resend(&shim, &kept) {
-            return Err(kept);
-        }
-        state.counts.resent += 1;
-        let sent = FrameId::new(lane, state.next());
-        self.copy(now, sent, &shim, &kept, out);
-        self.lanes[lane.index()].push(now, id, Some(kept));
-        Ok(())
     }
 }

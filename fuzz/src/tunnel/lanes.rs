@@ -134,6 +134,7 @@ impl World {
             lanes: LANES,
             rtt,
             cache_max: input.choose(&[0, 3, 99, 999]),
+            give_up: Span::from_millis(40),
             ports: 1,
             spray: Policy::default(),
             resend_copies: 2,

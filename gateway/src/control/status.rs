@@ -202,7 +202,7 @@ pub fn lanes(state: &State) -> Lanes {
                 sent: get(LaneIo::First),
                 resent: get(LaneIo::Resent),
                 lost: get(LaneIo::Lost),
-                skipped: get(LaneIo::Skipped),
+                skipped: LaneIo::SKIPPED.map(get).iter().sum(),
                 moved: get(LaneIo::Moved),
                 marked: get(LaneIo::Marked),
                 delivered: [LaneIo::Ordered, LaneIo::Overtook, LaneIo::Late, LaneIo::Unordered]

@@ -24,7 +24,10 @@ counters! {
     Counter "lr2_tunnel_lost_frames_total"
         "Transmissions that the peer reported missing." { Lost }
     Counter "lr2_tunnel_skipped_frames_total"
-        "Lost frames that are not resent: no copy, or beyond the share of retransmissions." { Skipped }
+        "Lost frames that are not resent, by why: no copy; beyond the share of retransmissions; resent for as long or as often as any frame is; all resends of its flow were lost." {
+        SkippedUnkept ["reason" = "no_copy"], SkippedBeyond ["reason" = "share"],
+        SkippedOld ["reason" = "age"], SkippedRefused ["reason" = "refused"]
+    }
     Counter "lr2_tunnel_delivered_frames_total"
         "Frames that arrived with a number and were delivered to the LAN port or to the switch that repairs the LANs, by order: behind all earlier ones of their flow; an ACK before earlier ACKs; after later ones, as it was given up; before earlier ones." {
         Ordered ["order" = "kept"], Overtook ["order" = "ack_first"],
@@ -37,6 +40,8 @@ counters! {
         "Numbers that arrived behind later ones, by whether they had been reported missing: waited for, or resent needlessly." {
         Awaited ["verdict" = "awaited"], Misjudged ["verdict" = "lost"]
     }
+    Counter "lr2_tunnel_late_frames_total"
+        "Frames that were dropped as their numbers had been given up so long ago that hosts may have begun anew." { TooLate }
     Counter "lr2_tunnel_duplicate_frames_total"
         "Frames that were dropped as they had arrived before, by the lane of their first transmission." { Duplicate }
     Counter "lr2_tunnel_given_up_numbers_total"
@@ -71,6 +76,10 @@ counters! {
 const LANE: usize = LaneIo::TABLE.len();
 
 impl LaneIo {
+    /// Lost frames that are not resent, for whatever reason.
+    pub const SKIPPED: [Self; 4] =
+        [Self::SkippedUnkept, Self::SkippedBeyond, Self::SkippedOld, Self::SkippedRefused];
+
     /// The value for a person, in seconds where it is a time.
     pub fn scaled(self, value: u64) -> f64 {
         match self {
@@ -124,7 +133,12 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::Moved => sent.moved,
         LaneIo::NotKept => sent.not_kept,
         LaneIo::Lost => sent.lost,
-        LaneIo::Skipped => sent.skipped,
+        LaneIo::SkippedUnkept => {
+            sent.skipped - sent.skipped_beyond - sent.skipped_old - sent.skipped_refused
+        }
+        LaneIo::SkippedBeyond => sent.skipped_beyond,
+        LaneIo::SkippedOld => sent.skipped_old,
+        LaneIo::SkippedRefused => sent.skipped_refused,
         LaneIo::Ordered => {
             received.delivered - received.late - received.unordered - received.overtook
         }
@@ -135,6 +149,7 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::Missing => received.missing,
         LaneIo::Awaited => received.overtaken - received.misjudged,
         LaneIo::Misjudged => received.misjudged,
+        LaneIo::TooLate => received.too_late,
         LaneIo::Duplicate => received.duplicate,
         LaneIo::GivenUp => received.given_up,
         LaneIo::PeerSkipped => received.skipped,

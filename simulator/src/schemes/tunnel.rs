@@ -171,6 +171,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             lanes,
             rtt,
             cache_max: frames(pools.cache, cache, WINDOW),
+            give_up: (rtt * 8).max(Span::from_millis(10)),
             ports,
             spray: pools.spray,
             resend_copies: 2,

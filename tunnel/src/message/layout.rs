@@ -174,7 +174,7 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
             }
         }
         Message::Probe(probe) => {
-            let (next, sent) = (probe.next.0.into(), probe.sent_at.as_nanos().into());
+            let (next, sent) = (probe.next.0.into(), probe.sent_at.unwrap_or_default().as_nanos().into());
             put(rest, &ProbeFields { next, sent });
         }
         Message::Skip(skip) => {
@@ -196,8 +196,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
         REPORT if of_no_lane => Message::Reports(read_reports(rest)?),
         PROBE => {
             let fields = ProbeFields::ref_from_bytes(rest).ok()?;
-            let sent_at = Time::from_nanos(fields.sent.get());
-            (sent_at > Time::ZERO).then_some(())?;
+            let sent_at = Some(Time::from_nanos(fields.sent.get())).filter(|at| *at > Time::ZERO);
             Message::Probe(Probe { lane, next: WireNumber(fields.next.get()), sent_at })
         }
         SKIP => {

@@ -13,6 +13,8 @@ pub struct Received {
     pub duplicate: u64,
     /// Dropped: there is no such lane, or a number lies outside the window.
     pub outside: u64,
+    /// Dropped: given up so long ago that the hosts may have begun anew.
+    pub too_late: u64,
     /// Of those delivered: after their successors, which had been released.
     pub late: u64,
     /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
@@ -49,6 +51,7 @@ impl Received {
         self.delivered += other.delivered;
         self.duplicate += other.duplicate;
         self.outside += other.outside;
+        self.too_late += other.too_late;
         self.late += other.late;
         self.unordered += other.unordered;
         self.overtook += other.overtook;

@@ -15,6 +15,10 @@ const MAX_REPORTS: usize = 16;
 /// Intervals between REPORTs that a missing number is waited for at most. The sender suspects a lane on which none
 /// is news for a round trip and three intervals (R-TUN-12).
 const WAIT_MAX: u64 = 3;
+/// Without news, each REPORT waits so many times longer than the one before, in intervals,
+const REPEATED: u64 = 4;
+/// but for so many times at most.
+const REPEATS_MAX: u32 = 7;
 /// Ranges of numbers that were given up, or repaired, and may still arrive.
 const MAX_REMEMBERED: usize = 64;
 
@@ -44,6 +48,8 @@ pub(super) struct Incoming {
     pub has_news: bool,
     /// Numbers became missing that are not reported.
     is_urgent: bool,
+    /// REPORTs of all since something arrived.
+    repeats: u32,
     /// `next` of the latest REPORT.
     told: Number,
     /// When the latest REPORT was sent.
@@ -71,6 +77,7 @@ impl Incoming {
             echo: None,
             has_news: false,
             is_urgent: false,
+            repeats: 0,
             told: first,
             reported_at: Time::ZERO,
             all_reported_at: Time::ZERO,
@@ -221,9 +228,9 @@ impl Incoming {
         number >= self.floor && self.received.set(number, self.floor)
     }
 
-    /// Whether `number` was given up and has not arrived since; from now on it has.
-    pub fn receive_late(&mut self, number: Number) -> bool {
-        self.abandoned.take(number)
+    /// Since when `number` was missing, if it was given up and has not arrived since; from now on it has.
+    pub fn receive_late(&mut self, number: Number) -> Option<Time> {
+        self.abandoned.cut(number, number.next()).map(|gap| gap.since)
     }
 
     /// Nothing waits for `number` any more.
@@ -271,9 +278,20 @@ impl Incoming {
         self.settle_to(to);
     }
 
-    /// Whether the sender is to hear of this lane, now or later.
-    pub fn is_report_due(&self) -> bool {
-        self.has_news || !self.gaps.is_empty()
+    /// Whether nothing is missing and a REPORT has said so of all numbers.
+    pub fn has_told_all(&self) -> bool {
+        !self.has_news && self.gaps.is_empty() && self.told == self.next
+    }
+
+    /// When all is reported again, where news are so in each `interval`. Without news the REPORT may have been lost that lists
+    /// what is missing. R-TUN-7
+    pub fn all_due(&self, interval: Span) -> Time {
+        let wait = match (self.has_news, self.gaps.is_empty()) {
+            (true, _) => interval,
+            (false, false) => interval * REPEATED.pow(self.repeats.min(REPEATS_MAX) + 1),
+            (false, true) => return Time::NEVER,
+        };
+        self.all_reported_at + wait
     }
 
     /// When something is due here: a REPORT, or to give up the oldest gap.
@@ -286,9 +304,7 @@ impl Incoming {
     /// When the next REPORT is due.
     #[inline]
     fn report_due(&self, config: &ReceiverConfig) -> Time {
-        let is_due = self.is_report_due();
-        let all = if is_due { self.all_reported_at + config.report_interval } else { Time::NEVER };
-        all.min(self.urgent_due(config))
+        self.all_due(config.report_interval).min(self.urgent_due(config))
     }
 
     /// Sends the REPORTs about all numbers, or only about those behind the latest REPORT. R-TUN-8
@@ -343,6 +359,7 @@ impl Incoming {
         }
         (self.told, self.reported_at) = (end, now);
         if all {
+            self.repeats = if self.has_news { 0 } else { self.repeats + 1 };
             (self.has_news, self.all_reported_at) = (false, now);
             self.verdict.decay(now);
         }

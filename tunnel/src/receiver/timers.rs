@@ -28,8 +28,7 @@ impl<F> Receiver<F> {
     /// Gives up old gaps and sends the REPORTs that are due.
     pub fn on_timer<D: Deliver<F>>(&mut self, config: &ReceiverConfig, now: Time, out: &mut D) {
         let interval = config.report_interval;
-        let is_due =
-            |lane: &Incoming| lane.is_report_due() && now >= lane.all_reported_at + interval;
+        let is_due = |lane: &Incoming| now >= lane.all_due(interval);
         // Lanes whose REPORTs would be due soon join the first one that is: all have their time together from then
         // on. R-TUN-57
         let since = if self.lanes.iter().any(is_due) { interval / 2 } else { interval };
@@ -38,8 +37,7 @@ impl<F> Receiver<F> {
             while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
                 self.give_up_first(now, lane, out);
             }
-            let state = &self.lanes[lane.index()];
-            if now >= state.all_reported_at + since && state.is_report_due() {
+            if now >= self.lanes[lane.index()].all_due(since) {
                 self.report(config, now, lane, true, out);
             }
             self.report_urgent(config, now, lane, out);

@@ -16,8 +16,12 @@ use crate::tuning::Tuning;
 const IN_A_ROW: usize = 32;
 /// In a round trip the delays of the lanes are measured so often,
 const MEASURES: u64 = 4;
-/// but no more often than this allows each lane.
+/// but no more often than this allows each lane,
 const MEASURE_LANE: Span = Span::from_micros(250);
+/// and after so many choices for each lane; after fewer
+const MEASURE_CHOICES: u32 = 3;
+/// so rarely.
+const MEASURE_RARE: Span = Span::from_millis(1_000);
 
 impl<K> Sender<K> {
     /// The lane of the next frame. `wait` says how long it waits until a lane's port sends it; `None` if there is
@@ -58,7 +62,7 @@ impl<K> Sender<K> {
         order: Order,
         wait: impl FnMut(Lane) -> Option<Span>,
     ) -> Option<Lane> {
-        self.is_active = true;
+        self.choices = self.choices.saturating_add(1);
         self.spray.choose(now, order, &mut View { lanes: &self.lanes, flows: &self.flows, wait })
     }
 
@@ -67,7 +71,8 @@ impl<K> Sender<K> {
         match setting {
             Setting::Spray(policy) => {
                 config.spray = policy;
-                (self.spray, self.is_active) = (spray(config, self.session), true);
+                self.spray = spray(config, self.session);
+                self.choices = u32::MAX;
             }
             Setting::ResendCopies(copies) => {
                 config.resend_copies = copies;
@@ -84,12 +89,24 @@ impl<K> Sender<K> {
             self.measure_at = now;
         }
         (config.rtt, config.cache_max) = (tuning.rtt, tuning.cache_max);
+        (config.give_up, self.give_up) = (tuning.give_up, tuning.give_up);
     }
 
-    pub(super) fn measures(&self) -> bool {
+    /// When the lanes are measured; [`Time::NEVER`] if they need not be.
+    pub(super) fn measure_due(&self) -> Time {
+        if self.choices == 0 || self.lanes.len() == 1 {
+            return Time::NEVER;
+        }
         let is_unmeasured = |lane: &Outgoing<K>| !lane.rtt().is_measured();
-        let is_needed = self.spray.needs_delays() || self.lanes.iter().any(is_unmeasured);
-        self.is_active && self.lanes.len() > 1 && is_needed
+        if self.lanes.iter().any(is_unmeasured) {
+            self.measure_at
+        } else if !self.spray.needs_delays() {
+            Time::NEVER
+        } else if self.choices >= MEASURE_CHOICES * self.lanes.len() as u32 {
+            self.measure_at
+        } else {
+            self.measure_at + MEASURE_RARE
+        }
     }
 
     /// Sends a PROBE on each lane: its echo says how long the lane takes. A lane whose round trip is a guess is suspected
@@ -98,7 +115,7 @@ impl<K> Sender<K> {
         let rtts = self.lanes.iter().map(|lane| lane.rtt().mean());
         let interval = rtts.min().unwrap_or_default() / MEASURES;
         let least = MEASURE_LANE * self.lanes.len() as u64;
-        (self.measure_at, self.is_active) = (now + interval.max(least), false);
+        (self.measure_at, self.choices) = (now + interval.max(least), 0);
         for (lane, state) in Lane::all(self.lanes.len() as u8).zip(&mut self.lanes) {
             state.counts.probes += 1;
             out.probe(state.measure(lane, now));

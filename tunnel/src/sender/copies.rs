@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use common::time::Time;
 
+use super::age::Age;
 use super::{Health, Recover, Sender, SenderConfig, Sent};
 use crate::number::{FrameId, Lane};
 use crate::shim::Shim;
@@ -97,19 +98,24 @@ impl<K> Sender<K> {
         let shim = Shim { lane, number: copy.number().wire(), ..*shim };
         if out.resend(&shim, kept) {
             state.counts.resent += 1;
-            state.push(now, sent, None);
+            state.push(now, sent, None, Age::default());
             self.copies.pairs.push_back((sent, copy));
         }
     }
 
     /// Retransmission `lost` of frame `id` is lost. If nothing is reported of its copy, that takes its place.
-    pub(super) fn leave_to_copy(&mut self, lost: FrameId, id: FrameId, kept: K) -> Result<(), K> {
+    pub(super) fn leave_to_copy(
+        &mut self,
+        lost: FrameId,
+        frame: (FrameId, Age),
+        kept: K,
+    ) -> Result<(), K> {
         let Some(copy) = self.copies.part(lost) else { return Err(kept) };
         // From a lane that fails, frames have been moved already: this one would be stuck there.
         if !self.is_good(copy.lane()) {
             return Err(kept);
         }
-        self.lanes[copy.lane().index()].replace(copy.number(), lost, id, kept)
+        self.lanes[copy.lane().index()].replace(copy.number(), lost, frame, kept)
     }
 
     /// The copy of retransmission `sent` is lost.

@@ -21,8 +21,14 @@ pub struct Sent {
     pub moved: u64,
     /// REPORTs on which frames of several gaps were sent again together.
     pub aggregated: u64,
-    /// Lost and not resent: not kept, beyond the share of retransmissions, or without memory.
+    /// Lost and not resent: not kept, without memory, or one of the next three.
     pub skipped: u64,
+    /// Of these, beyond the share of retransmissions.
+    pub skipped_beyond: u64,
+    /// Of these, resent as often or for as long as any frame is.
+    pub skipped_old: u64,
+    /// Of these, of flows whose resends are all lost.
+    pub skipped_refused: u64,
     /// PROBEs.
     pub probes: u64,
     /// REPORTs that were taken.
@@ -49,6 +55,9 @@ impl Sent {
         self.resent_again += other.resent_again;
         self.moved += other.moved;
         self.skipped += other.skipped;
+        self.skipped_beyond += other.skipped_beyond;
+        self.skipped_old += other.skipped_old;
+        self.skipped_refused += other.skipped_refused;
         self.probes += other.probes;
         self.reports += other.reports;
         self.refused += other.refused;

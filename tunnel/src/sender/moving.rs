@@ -4,7 +4,8 @@ use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
 use super::outgoing::Slot;
-use super::{Cause, Health, Recover, Sender};
+use super::repair::Cause;
+use super::{Health, Recover, Sender};
 use crate::message::{MAX_RANGES, Skip};
 use crate::number::{FrameId, Lane, Number};
 
@@ -47,8 +48,9 @@ impl<K> Sender<K> {
         while number < end {
             let state = &mut self.lanes[from.index()];
             let moved = state.can_move(number).then(|| state.settle(number));
-            if let Some(Slot { id, kept }) = moved.flatten() {
-                self.repair(now, FrameId::new(from, number), id, kept, Cause::Moved, out);
+            if let Some(slot) = moved.flatten() {
+                let slot = Slot { cause: Cause::Moved, ..slot };
+                self.repair(now, FrameId::new(from, number), slot, out);
             }
             number = number.next();
         }

@@ -1,25 +1,24 @@
 //! The sending end of one lane.
 
+mod probing;
+
 use std::collections::VecDeque;
 
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
+use super::age::{Age, Refused};
 use super::dead::Dead;
 use super::delivery::Delivery;
 use super::handles::Handles;
 use super::listed::Listed;
+use super::repair::Cause;
 use super::silence::{Others, Silence};
-use super::waits::{LATER, Waits, report_interval};
+use super::waits::{LATER, report_interval};
 use super::{Recover, Sent};
-use crate::message::{Probe, Report};
+use crate::message::Report;
 use crate::number::{FrameId, Lane, Number, Session};
 
-/// A probe's back-off: at most 2^4 times the first wait, two round trips. So a lane that carries frames again is
-/// found within these, and a peer that is gone costs a short frame in each.
-const BACKOFF_MAX: u32 = 4;
-/// How often the wait for a REPORT is longer while the round trip is a guess.
-const UNMEASURED: u64 = 8;
 /// Answers after which a suspect lane gets new frames again.
 const ANSWERS: u8 = 3;
 /// Who looks this much later than it was to has stood still, as a worker whose core was taken: the REPORT may have come
@@ -49,6 +48,16 @@ pub(super) struct Slot<K> {
     pub id: FrameId,
     /// Without it the frame can't be resent.
     pub kept: Option<K>,
+    pub age: Age,
+    pub cause: Cause,
+}
+
+/// A transmission that is not a frame's first one, or has no handle.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    number: Number,
+    id: FrameId,
+    age: Age,
 }
 
 #[derive(Debug)]
@@ -60,14 +69,22 @@ pub(super) struct Outgoing<K> {
     pub handles: Handles<K>,
     /// Of the transmissions from `base` on those that are not a frame's first one or have no handle, in ascending order.
     /// Any other one without a handle is settled: reported, or resent under another number.
-    others: VecDeque<(Number, FrameId)>,
+    others: VecDeque<Again>,
     /// REPORTs have spoken of every number before.
     covered: Number,
     /// Numbers that the receiver has to give up.
     pub dead: Dead,
     sent_at: Time,
-    /// PROBEs since the last REPORT.
+    /// When the newest frame was sent.
+    frame_at: Time,
+    /// When the newest PROBE was sent because of frames.
+    probed_at: Time,
+    /// When the newest SKIP was sent in answer to a REPORT.
+    pub skipped_at: Time,
+    /// PROBEs since the last REPORT that was news, and more where a frame was resent often.
     probes: u32,
+    /// REPORTs in a row that were news and told of lost transmissions only.
+    in_vain: u32,
     /// When a REPORT is overdue.
     report_due: Time,
     /// The wait for that REPORT was prolonged because this box had stood still.
@@ -96,7 +113,11 @@ impl<K> Outgoing<K> {
             covered: session.first(),
             dead: Dead::default(),
             sent_at: Time::ZERO,
+            frame_at: Time::ZERO,
+            probed_at: Time::ZERO,
+            skipped_at: Time::ZERO,
             probes: 0,
+            in_vain: 0,
             report_due: Time::NEVER,
             is_prolonged: false,
             silence: Silence::default(),
@@ -186,25 +207,18 @@ impl<K> Outgoing<K> {
         if self.is_idle() { Span::ZERO } else { now.since(self.reported_at) }
     }
 
-    #[inline]
-    pub fn waits(&self) -> Waits {
-        let rtt = self.rtt.mean();
-        let report = self.rtt.with_margin() + report_interval(rtt) * LATER;
-        Waits {
-            probe: (rtt / 8).max(Span::from_micros(100)),
-            // A guess that is too short would have lanes suspected before they can be measured, and their
-            // frames moved from one to the other for ever.
-            report: if self.rtt.is_measured() { report } else { report * UNMEASURED },
-        }
-    }
-
     /// A transmission of a frame that has another number, or a copy of one that has, with the lane's next number.
-    pub fn push(&mut self, now: Time, id: FrameId, kept: Option<K>) {
+    pub fn push(&mut self, now: Time, id: FrameId, kept: Option<K>, age: Age) {
         let number = self.next();
         self.handles.reserve(1);
         self.handles.push(kept);
-        self.others.push_back((number, id));
+        self.others.push_back(Again { number, id, age });
         self.sent(now, number);
+        if age.resends > 1 {
+            // On an idle lane the distance of resends grows with that of PROBEs. R-TUN-62
+            self.probes = u32::from(age.resends / 2);
+            self.report_due = self.report_due.max(self.asked_by(now) + self.waits().report);
+        }
     }
 
     /// The first transmission of frame `id`, with the lane's next number, for which there is
@@ -212,7 +226,7 @@ impl<K> Outgoing<K> {
     #[inline(always)]
     pub fn push_first(&mut self, id: FrameId, kept: Option<K>) {
         if kept.is_none() {
-            self.others.push_back((id.number(), id));
+            self.others.push_back(Again { number: id.number(), id, age: Age::default() });
         }
         self.handles.push(kept);
     }
@@ -220,6 +234,7 @@ impl<K> Outgoing<K> {
     /// The transmissions from `first` on, at least one, are new.
     #[inline]
     pub fn sent(&mut self, now: Time, first: Number) {
+        (self.sent_at, self.frame_at, self.probes) = (now, now, 0);
         if first == self.base {
             self.await_report(now);
             self.silence.begin(now, self.rtt.mean());
@@ -229,7 +244,6 @@ impl<K> Outgoing<K> {
             self.timed = Some((first, now));
         }
         self.silence.sent(now, first, self.rtt.mean());
-        (self.sent_at, self.probes) = (now, 0);
     }
 
     /// The numbers of a REPORT; `None` if none of them was ever sent.
@@ -245,7 +259,7 @@ impl<K> Outgoing<K> {
         pulse: Span,
         listed: &Listed<'_>,
         lost: &mut Vec<(Number, Slot<K>)>,
-        arrived: &mut Vec<FrameId>,
+        (arrived, refused): (&mut Vec<FrameId>, &mut Refused),
         out: &mut T,
     ) -> usize {
         if let Some((number, at)) = self.timed.filter(|(number, _)| listed.covers(*number)) {
@@ -262,24 +276,27 @@ impl<K> Outgoing<K> {
         // What arrived may have moved to other lanes meanwhile: this one carries something all the same. R-TUN-12
         let goes_on = from <= self.covered && self.covered < listed.next;
         let (mut number, mut is_news, mut freed) = (start, goes_on, 0);
+        let mut has_arrived = false;
         let end = listed.next.max(start);
         for gap in listed.gaps(start).chain(core::iter::once((end, end))) {
             number = number.max(self.base.min(end));
             let (gap_start, gap_end) = (gap.0.clamp(number, end), gap.1.clamp(number, end));
             if number == self.base {
                 // Most often all of them.
-                is_news |= gap_start > self.base;
+                has_arrived |= gap_start > self.base;
                 self.base = gap_start;
-                while let Some((at, id)) = self.others.pop_front_if(|(at, _)| *at < gap_start) {
-                    if self.handles.get_mut(at).is_none_or(|kept| kept.is_none()) {
-                        arrived.push(id);
+                while let Some(it) = self.others.pop_front_if(|it| it.number < gap_start) {
+                    refused.arrived(&it.age);
+                    if self.handles.get_mut(it.number).is_none_or(|kept| kept.is_none()) {
+                        arrived.push(it.id);
                     }
                 }
                 number = gap_start;
             }
             while number < gap_start {
-                if let Some(Slot { id, kept }) = self.settle(number) {
-                    is_news = true;
+                if let Some(Slot { id, kept, age, .. }) = self.settle(number) {
+                    has_arrived = true;
+                    refused.arrived(&age);
                     match kept {
                         Some(kept) => (freed += 1, out.release(kept)).1,
                         None => arrived.push(id),
@@ -288,8 +305,11 @@ impl<K> Outgoing<K> {
                 number = number.next();
             }
             while number < gap_end {
-                if let Some(slot) = self.settle(number) {
+                if let Some(mut slot) = self.settle(number) {
                     is_news = true;
+                    if slot.age.since == Time::ZERO {
+                        slot.age.since = self.sent_by(number);
+                    }
                     lost.push((number, slot));
                 }
                 number = number.next();
@@ -300,6 +320,12 @@ impl<K> Outgoing<K> {
             self.covered = self.covered.max(listed.next);
         }
         self.dead.keep_wanted(listed);
+        is_news |= has_arrived;
+        if has_arrived {
+            self.in_vain = 0;
+        } else if !lost.is_empty() {
+            self.in_vain += 1;
+        }
         if is_news {
             self.silence.news(now, pulse, self.waits().report, self.rtt.mean());
         }
@@ -325,11 +351,17 @@ impl<K> Outgoing<K> {
             return None;
         }
         let kept = self.handles.get_mut(number)?.take();
-        let id = match self.other(number) {
-            Some(at) => self.others.remove(at).map(|(_, id)| id),
-            None => kept.is_some().then(|| FrameId::new(self.lane, number)),
+        let (id, age) = match self.other(number).and_then(|at| self.others.remove(at)) {
+            Some(it) => (it.id, it.age),
+            None if kept.is_none() => return None,
+            None => (FrameId::new(self.lane, number), Age::default()),
         };
-        id.map(|id| Slot { id, kept })
+        Some(Slot { id, kept, age, cause: Cause::Lost })
+    }
+
+    /// When transmission `number`, of which nothing was reported before now, was sent at the latest.
+    pub fn sent_by(&self, number: Number) -> Time {
+        self.silence.sent_before(number).unwrap_or(self.frame_at)
     }
 
     /// Undoes [`settle`](Self::settle) of a first transmission.
@@ -348,35 +380,37 @@ impl<K> Outgoing<K> {
     pub fn can_move(&mut self, number: Number) -> bool {
         let is_kept = self.handle(number).is_some_and(|kept| kept.is_some());
         let first = FrameId::new(self.lane, number);
-        is_kept || self.other(number).is_some_and(|at| self.others[at].1 != first)
+        is_kept || self.other(number).is_some_and(|at| self.others[at].id != first)
     }
 
     /// Puts `kept` and the frame `id` in place of a copy of `of`, of which nothing is reported.
-    pub fn replace(&mut self, copy: Number, of: FrameId, id: FrameId, kept: K) -> Result<(), K> {
-        let at = self.other(copy).filter(|at| self.others[*at].1 == of);
+    pub fn replace(
+        &mut self,
+        copy: Number,
+        of: FrameId,
+        (id, age): (FrameId, Age),
+        kept: K,
+    ) -> Result<(), K> {
+        let at = self.other(copy).filter(|at| self.others[*at].id == of);
         let (Some(at), Some(place)) = (at, self.handles.get_mut(copy)) else { return Err(kept) };
         *place = Some(kept);
-        self.others[at].1 = id;
+        (self.others[at].id, self.others[at].age) = (id, age);
         Ok(())
     }
 
     /// Where a transmission is among [others](Self::others).
     fn other(&self, number: Number) -> Option<usize> {
-        self.others.binary_search_by_key(&number, |(number, _)| *number).ok()
+        self.others.binary_search_by_key(&number, |it| it.number).ok()
     }
 
     /// No transmission before `base` is unsettled: finds the next one that is.
     pub fn settle_front(&mut self) {
         while self.base < self.next()
-            && self.others.front().is_none_or(|(number, _)| *number != self.base)
+            && self.others.front().is_none_or(|it| it.number != self.base)
             && self.handles.get_mut(self.base).is_some_and(|kept| kept.is_none())
         {
             self.base += 1;
         }
-    }
-
-    fn await_report(&mut self, now: Time) {
-        (self.report_due, self.is_prolonged) = (now + self.waits().report, false);
     }
 
     /// Whether it is time to see whether a REPORT is [missing](Self::suspect).
@@ -429,47 +463,5 @@ impl<K> Outgoing<K> {
     /// When its newest REPORT came.
     pub const fn heard_at(&self) -> Time {
         self.silence.heard_at()
-    }
-
-    /// When a PROBE is due; [`Time::NEVER`] on a good lane if all is reported and the receiver knows of all numbers, also those whose
-    /// frames have moved. R-TUN-12
-    #[inline]
-    pub fn probe_due(&self) -> Time {
-        let is_quiet = match self.health {
-            Health::Good => self.is_idle() && self.covered == self.next(),
-            Health::Suspect { .. } => false,
-            Health::Down => true,
-        };
-        if is_quiet {
-            return Time::NEVER;
-        }
-        let idle = self.sent_at + self.waits().probe * (1 << self.probes.min(BACKOFF_MAX));
-        idle.min(self.report_due)
-    }
-
-    /// When something is due here: a PROBE, or to see whether the lane is silent.
-    #[inline]
-    pub fn due(&self) -> Time {
-        let probe_due = self.probe_due();
-        let is_watched = self.health == Health::Good && !self.is_idle();
-        if is_watched { probe_due.min(self.silence.look_at()) } else { probe_due }
-    }
-
-    /// The PROBE that is due.
-    pub fn probe(&mut self, lane: Lane, now: Time) -> Probe {
-        (self.sent_at, self.probes) = (now, self.probes + 1);
-        // The REPORT that comes now says nothing about the time that it took.
-        self.timed = None;
-        if self.report_due <= now {
-            self.report_due = now + self.waits().report * (1 << self.probes.min(BACKOFF_MAX));
-        }
-        self.measure(lane, now)
-    }
-
-    /// A PROBE whose echo says how long the lane takes.
-    pub fn measure(&mut self, lane: Lane, now: Time) -> Probe {
-        let next = self.next().wire();
-        self.delivery.on_probe(now, next.0);
-        Probe { lane, next, sent_at: now }
     }
 }

@@ -9,7 +9,9 @@ use super::waits::{LATER, report_interval};
 use crate::number::Number;
 
 /// Transmissions of which it is remembered when they were sent.
-const MARKS: usize = 16;
+const MARKS: usize = 32;
+/// So many are remembered in a round trip.
+const MARKS_PER_RTT: u64 = 16;
 /// Silence of so many intervals between REPORTs,
 const INTERVALS: u64 = 8;
 /// and of this part of a round trip, is more than some lost REPORTs.
@@ -49,6 +51,8 @@ pub(super) struct Silence {
     count: usize,
     /// From when on the next transmission is remembered.
     mark_at: Time,
+    /// Time between two that are remembered, where it is more than a sixteenth of a round trip.
+    apart: Span,
     /// When the newest one was sent that was [forgotten](Self::forget).
     forgotten: Time,
     /// When a REPORT was news, or the first frame was sent that waits for one.
@@ -89,6 +93,7 @@ impl Default for Silence {
             first: 0,
             count: 0,
             mark_at: Time::ZERO,
+            apart: Span::ZERO,
             forgotten: Time::ZERO,
             news_at: Time::ZERO,
             heard_at: Time::ZERO,
@@ -122,10 +127,21 @@ impl Silence {
 
     #[inline(never)]
     fn mark(&mut self, now: Time, number: Number, rtt: Span) {
+        self.apart = self.apart.max(rtt / MARKS_PER_RTT);
+        if self.count == MARKS {
+            // Without room for more, every second one stays.
+            let at = |n: usize| (self.first + n) % MARKS;
+            (1..MARKS / 2).for_each(|n| self.marks[at(n)] = self.marks[at(2 * n)]);
+            (self.count, self.apart) = (MARKS / 2, self.apart * 2);
+        }
         self.marks[(self.first + self.count) % MARKS] = (number, now);
-        self.count += 1;
-        // Without room for more it is the oldest ones that count.
-        self.mark_at = if self.count < MARKS { now + rtt / MARKS as u64 } else { Time::NEVER };
+        (self.count, self.mark_at) = (self.count + 1, now + self.apart);
+    }
+
+    /// When the first transmission was sent that is remembered and behind `number`.
+    pub fn sent_before(&self, number: Number) -> Option<Time> {
+        let marks = (0..self.count).map(|n| self.marks[(self.first + n) % MARKS]);
+        marks.skip_while(|(at, _)| *at < number).map(|(_, sent_at)| sent_at).next()
     }
 
     /// A REPORT came.
@@ -145,10 +161,9 @@ impl Silence {
         let mut last = None;
         while self.count > 0 && self.marks[self.first].0 < base {
             last = Some(self.marks[self.first].1);
-            let was_full = self.count == MARKS;
             (self.first, self.count) = ((self.first + 1) % MARKS, self.count - 1);
-            if was_full || self.count == 0 {
-                self.mark_at = Time::ZERO;
+            if self.count == 0 {
+                (self.mark_at, self.apart) = (Time::ZERO, Span::ZERO);
             }
         }
         self.forgotten = last.unwrap_or(self.forgotten);
@@ -331,11 +346,11 @@ mod tests {
         silence.begin(at(140), RTT);
         silence.sent(at(140), number(101), RTT);
         assert!(!is_over(&mut silence, 148, 148));
-        // A round trip and three intervals later.
-        assert_eq!(silence.look_at(), at(175));
-        assert!(!is_over(&mut silence, 175, 175), "it is silent from now on");
-        assert!(!is_over(&mut silence, 182, 182));
-        assert!(is_over(&mut silence, 183, 183));
+        // A round trip and three intervals later; the newest took from 100 ms on.
+        assert_eq!(silence.look_at(), at(174));
+        assert!(!is_over(&mut silence, 174, 174), "it is silent from now on");
+        assert!(!is_over(&mut silence, 181, 181));
+        assert!(is_over(&mut silence, 182, 182));
         // The newest round trip is too old to go by.
         silence.forget(number(102));
         silence.begin(at(190), RTT);
@@ -418,24 +433,23 @@ mod tests {
         assert_eq!(silence.longest.0, MS * 13);
     }
 
+    /// Where all that wait can't be remembered, the times of some are: as far apart everywhere.
     #[test]
-    fn of_many_that_wait_the_oldest_are_remembered() {
+    fn of_many_that_wait_some_are_remembered() {
         let mut silence = Silence::default();
         (0..200).for_each(|ms| silence.sent(at(ms), number(ms), RTT));
         assert_eq!(silence.marks[silence.first], (number(0), at(0)));
+        // 8 ms apart: 4 ms were 50 marks.
+        let sent_before: Vec<_> =
+            [0, 1, 8, 97, 192, 193].map(|n| silence.sent_before(number(n))).into();
+        let expected = [Some(0), Some(8), Some(8), Some(104), Some(192), None];
+        assert_eq!(sent_before, expected.map(|ms| ms.map(at)));
         silence.settled(at(200), number(1));
-        assert_eq!(silence.marks[silence.first], (number(2), at(2)));
-        silence.sent(at(200), number(200), RTT);
-        assert_eq!(silence.marks[silence.first], (number(2), at(2)));
-        assert_eq!((silence.count, silence.marks[0]), (MARKS, (number(200), at(200))));
-        silence.settled(at(200), number(190));
-        assert_eq!((silence.marks[silence.first], silence.count), ((number(200), at(200)), 1));
-        // With room for more, too, they are a sixteenth of a round trip apart.
-        silence.sent(at(202), number(202), RTT);
-        silence.settled(at(202), number(201));
-        silence.sent(at(203), number(203), RTT);
-        assert_eq!(silence.count, 1);
-        silence.sent(at(204), number(204), RTT);
-        assert_eq!(silence.count, 2);
+        assert_eq!(silence.marks[silence.first], (number(8), at(8)));
+        silence.settled(at(200), number(193));
+        assert_eq!((silence.count, silence.newest), (0, (MS * 8, at(200))));
+        // With room for all, they are a sixteenth of a round trip apart.
+        (201..204).for_each(|ms| silence.sent(at(ms), number(ms), RTT));
+        assert_eq!((silence.count, silence.marks[silence.first]), (2, (number(201), at(201))));
     }
 }

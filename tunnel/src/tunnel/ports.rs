@@ -7,6 +7,7 @@ use common::wire::MacAddr;
 
 use super::together::Together;
 use super::{Config, Counts, Dropped, Io};
+use crate::flow::Order;
 use crate::message::{self, Header, Message, Probe, Report, Skip};
 use crate::number::{Lane, Number, Port};
 use crate::receiver::Deliver;
@@ -179,6 +180,11 @@ impl<I: Io> Recover for Wan<'_, I> {
         true
     }
 
+    fn order(&self, kept: &Self::Kept) -> Order {
+        // Both boxes' headers have one length at all ports.
+        self.config.ports.first().map_or(Order::Free, |port| port.flow(kept.bytes()).order)
+    }
+
     fn release(&mut self, kept: Self::Kept) {
         drop(kept);
     }
@@ -189,7 +195,8 @@ impl<I: Io> Recover for Wan<'_, I> {
 
     fn probe(&mut self, mut probe: Probe) {
         // The delay of a lane begins behind our own queue, whose length is known.
-        probe.sent_at += self.io.wait(self.port(probe.lane)).unwrap_or_default();
+        let wait = self.io.wait(self.port(probe.lane)).unwrap_or_default();
+        probe.sent_at = probe.sent_at.map(|at| at + wait);
         self.message(self.port(probe.lane), probe.lane, &Message::Probe(probe));
     }
 

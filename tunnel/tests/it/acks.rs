@@ -88,6 +88,7 @@ fn an_ack_does_not_overtake_what_travels_on_another_lane() {
         lanes: 2,
         rtt: Span::from_millis(10),
         cache_max: 99,
+        give_up: Span::from_millis(400),
         ports: 1,
         spray: Policy::default(),
         resend_copies: 2,

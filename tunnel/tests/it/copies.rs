@@ -56,6 +56,7 @@ fn sender() -> (SenderConfig, Sender<u32>, Out) {
         lanes: 2,
         rtt: Span::from_millis(10),
         cache_max: 99,
+        give_up: Span::from_millis(400),
         ports: 2,
         spray: Policy::default(),
         resend_copies: 2,

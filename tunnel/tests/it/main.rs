@@ -10,6 +10,7 @@ mod encapsulation;
 mod message;
 mod pacing;
 mod receiver;
+mod refused;
 mod releases;
 mod retune;
 mod session;

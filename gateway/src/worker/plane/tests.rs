@@ -52,6 +52,7 @@ fn config(me: u8) -> tunnel::Config {
             lanes: 1,
             rtt: ms(1),
             cache_max: 1_000,
+            give_up: ms(50),
             ports: 1,
             spray: Policy::default(),
             resend_copies: 2,

@@ -166,6 +166,7 @@ pub fn sender(cache_max: usize) -> (SenderConfig, Sender<u32>, Out) {
         lanes: 1,
         rtt: Span::from_millis(10),
         cache_max,
+        give_up: Span::from_millis(400),
         ports: 1,
         spray: Policy::default(),
         resend_copies: 2,

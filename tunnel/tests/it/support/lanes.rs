@@ -75,6 +75,8 @@ pub struct Scenario {
     /// Timers and pools that both ends change to when so many frames are left to be sent.
     pub tunings: Vec<(u64, Tuning)>,
     pub noise: Noise,
+    /// A flow none of whose frames arrives.
+    pub refused: Option<u16>,
     /// From when on `longest_queue` is measured, in microseconds.
     pub queues_from: u64,
 }
@@ -120,6 +122,10 @@ impl Recover for Out {
         let shim = Shim { predecessor: first.predecessor, clear: first.clear, ..*shim };
         self.sent.push((shim.lane, Message::Frame(shim, *frame)));
         true
+    }
+
+    fn order(&self, Kept(_, frame): &Kept) -> Order {
+        Order::Ordered(frame.flow)
     }
 
     fn release(&mut self, _: Kept) {
@@ -171,6 +177,10 @@ pub struct World {
     /// Frames that lanes carried a second time.
     repeats: u64,
     pub lost: u64,
+    /// Frames and control messages that both ends sent.
+    pub posted: u64,
+    /// When everything was settled.
+    pub ended_at: Time,
     /// When lanes became suspect.
     pub left: Vec<(Time, Lane)>,
     noises: Noises,
@@ -186,6 +196,7 @@ impl World {
             lanes,
             rtt,
             cache_max: scenario.cache_max,
+            give_up: Span::from_millis(400),
             ports: lanes,
             spray: scenario.spray.unwrap_or_default(),
             resend_copies: scenario.copies,
@@ -216,6 +227,8 @@ impl World {
             delivered_at: Vec::new(),
             repeats: 0,
             lost: 0,
+            posted: 0,
+            ended_at: START,
             left: Vec::new(),
             noises: Noises::new(scenario.noise, scenario.seed, 2 * usize::from(lanes), START),
             scenario,
@@ -231,7 +244,11 @@ impl World {
                 usize::from(dead) == lane && (from..to).contains(&after)
             };
             let is_dead = self.scenario.dead.is_some_and(is_dead);
-            if self.dice.roll() < self.scenario.loss[usize::from(!there)] || is_dead {
+            let is_refused =
+                matches!(message, Message::Frame(_, frame) if self.scenario.refused == Some(frame.flow));
+            self.posted += 1;
+            let is_lost = self.dice.roll() < self.scenario.loss[usize::from(!there)];
+            if is_lost || is_dead || is_refused {
                 self.lost += u64::from(matches!(message, Message::Frame(..)));
                 continue;
             }
@@ -361,6 +378,7 @@ impl World {
             assert!(receiver.is_balanced(), "{:?} {:?}", receiver.counts(), self.scenario);
             assert_eq!(sender.counts().released, self.out.released);
         }
+        self.ended_at = now;
         self.receiver.1.end(now, &mut self.out);
         std::mem::take(&mut self.out.delivered)
     }
@@ -436,6 +454,7 @@ pub fn scenario(seed: u64) -> Scenario {
         settings: Vec::new(),
         tunings: Vec::new(),
         noise: Noise::default(),
+        refused: None,
         queues_from: 0,
     }
 }

@@ -239,6 +239,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             lanes,
             rtt,
             cache_max: 1 << 16,
+            give_up: Span::from_millis(400),
             ports: scenario.ports,
             spray: Policy::default(),
             resend_copies: 2,

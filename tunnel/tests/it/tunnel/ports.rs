@@ -241,7 +241,7 @@ fn a_probe_says_when_it_leaves_the_queue() {
     let mut ahead = |queue: Span| {
         world.queue = queue;
         world.messages.clear();
-        world.talk(1);
+        world.talk(13);
         let now = world.now();
         let read = |bytes: &[u8]| message::read(&bytes[Kind::Ethernet.shim_at()..], &keys).ok();
         let sent = world.messages.iter().filter_map(|(_, bytes)| match read(bytes)?.1 {
@@ -250,9 +250,9 @@ fn a_probe_says_when_it_leaves_the_queue() {
         });
         let newest = sent.max().expect("the lanes are measured");
         world.pass(Span::from_millis(100));
-        newest.since(now)
+        newest.expect("a PROBE that is timed").since(now)
     };
     assert_eq!(ahead(Span::ZERO), Span::ZERO);
     let queued = ahead(Span::from_millis(3));
-    assert!(queued > Span::from_micros(2_900), "{queued:?}");
+    assert!(queued > Span::from_micros(2_800), "{queued:?}");
 }
