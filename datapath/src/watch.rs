@@ -191,6 +191,21 @@ mod tests {
 
     /// R-TUN-28
     #[test]
+    fn once_all_were_left_none_is_watched_for_a_second() {
+        let start = Time::ZERO + QUIET;
+        let mut watch = Watch::new(Which::AfterNak, Opcode(0xff));
+        assert!(!watch.clear(start), "there are none");
+        watch.on_nak(3, Side::Lan, start);
+        assert_eq!(watch.pairs(), Some(1), "and no pause");
+        assert!(watch.clear(start));
+        for (later, pairs) in [(0, 0), (999_999_999, 0), (1_000_000_000, 1)] {
+            watch.on_nak(3, Side::Lan, start + Span::from_nanos(later));
+            assert_eq!(watch.pairs(), Some(pairs), "after {later} ns");
+        }
+    }
+
+    /// R-TUN-28
+    #[test]
     fn a_pair_with_a_nak_while_its_flows_are_forgotten_is_not_left() {
         let start = Time::ZERO + QUIET;
         let mut watch = Watch::new(Which::AfterNak, Opcode(0xff));

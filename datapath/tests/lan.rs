@@ -1,5 +1,8 @@
 //! Two boxes with a tunnel and repair of the LANs, joined by a link that takes no time.
 
+#[path = "lan/anew.rs"]
+mod anew;
+
 use arrayvec::ArrayVec;
 use common::control::{Message, Reason};
 use common::frame::{Class, Packet, Side, Sink};

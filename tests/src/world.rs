@@ -104,8 +104,8 @@ pub struct World {
     operations: Vec<(Time, usize, u64)>,
     /// Losses that are chosen.
     script: Script,
-    /// Messages that don't arrive.
-    silenced: Option<Silenced>,
+    /// Messages of each box that don't arrive.
+    silenced: [Option<Silenced>; 2],
     /// Whether a tunnel keeps the order of flows.
     order: Option<InOrder>,
 }
@@ -149,7 +149,7 @@ impl World {
             rng,
             expected: [0; 2],
             script: Script::default(),
-            silenced: None,
+            silenced: [None; 2],
             scenario,
         };
         world.meet();
@@ -263,6 +263,7 @@ impl World {
             }
         }
         self.check_sessions();
+        self.check_frames();
         for end in &self.ends {
             let stats = end.nic.totals();
             assert_eq!(stats.requester.beyond_sent, 0, "an ACK of what was never sent");
@@ -438,7 +439,8 @@ impl World {
             TO_NIC => Place::Nic(me),
             _ => Place::Switch(1 - me, (1 + link - WAN_OUT) as u8),
         };
-        let is_silenced = link == WAN_OUT && self.silenced.is_some_and(|what| what.takes(&bytes));
+        let is_silenced =
+            link == WAN_OUT && self.silenced[me].is_some_and(|what| what.takes(&bytes));
         if is_silenced
             || self.has_outage(link)
             || self.script.takes(segment(me, link), &bytes, self.now + self.way(me, link))

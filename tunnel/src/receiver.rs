@@ -21,7 +21,7 @@ use self::incoming::Incoming;
 use self::pacing::Chain;
 use self::retune::Shrunk;
 pub(crate) use self::run::Step;
-use crate::message::{Echo, Probe, Report, Skip};
+use crate::message::{Echo, Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 use crate::shim::{CLEAR_MAX, Order, Shim};
 use crate::waiting::{Seat, Waiting};
@@ -80,6 +80,10 @@ pub struct Receiver<F> {
     shrunk: Shrunk,
     /// Of those that wait, the frames that may be delivered, but for their time.
     paced: BinaryHeap<Reverse<Chain>>,
+    /// When a retransmission or a SKIP arrived.
+    repaired_at: Time,
+    /// A gap was given up for its age, and none was repaired since: nothing is waited for. R-TUN-63
+    is_unrepaired: bool,
     /// For the time of one call: predecessors of frames that wait. It has room for all, so that nothing is allocated.
     range: Vec<FrameId>,
     /// Frames on lanes that do not exist, and messages that name no lane or no possible number.
@@ -96,6 +100,8 @@ impl<F> Receiver<F> {
             waiting: Waiting::new(room),
             shrunk: Shrunk::default(),
             paced: BinaryHeap::new(),
+            repaired_at: Time::ZERO,
+            is_unrepaired: false,
             range: Vec::with_capacity(room),
             strangers: Received::default(),
         }
@@ -107,6 +113,7 @@ impl<F> Receiver<F> {
             lane.restart(session.first());
         }
         self.floors = Floors::new(session.first());
+        self.is_unrepaired = false;
     }
 
     /// Counts so far, of all lanes.
@@ -136,9 +143,8 @@ impl<F> Receiver<F> {
 
     /// Whether every frame that arrived is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let left = self.total(|lane| {
-            lane.delivered + lane.duplicate + lane.outside + lane.too_late
-        });
+        let left =
+            self.total(|lane| lane.delivered + lane.duplicate + lane.outside + lane.too_late);
         self.total(|lane| lane.arrived) == left + self.waiting.frames() as u64
     }
 
@@ -235,6 +241,7 @@ impl<F> Receiver<F> {
         this.next = this.next.max(number.next());
         if shim.original.is_some() {
             this.void(number);
+            self.mark_repaired(now);
         }
         self.report_urgent(config, now, shim.lane, out);
         let lane = &mut self.lanes[id.lane().index()];
@@ -387,24 +394,6 @@ impl<F> Receiver<F> {
             None => {}
         }
         self.report(config, now, probe.lane, true, out);
-    }
-
-    /// The sender does not send these transmissions again. R-TUN-9
-    pub fn on_skip<D: Deliver<F>>(&mut self, now: Time, skip: &Skip, out: &mut D) {
-        let Some(lane) = self.lanes.get(skip.lane.index()) else {
-            self.strangers.refused += 1;
-            return;
-        };
-        let near = lane.next;
-        for (start, count) in &skip.ranges {
-            let Some(start) = Number::read(*start, near) else { continue };
-            let end = start + u64::from(*count);
-            while let Some(gap) = self.lanes[skip.lane.index()].gaps.cut(start, end) {
-                // If the SKIP were lost, what is missing would be reported again: nothing need be said of it.
-                self.lanes[skip.lane.index()].counts.skipped += gap.count();
-                self.abandon(now, skip.lane, gap, out);
-            }
-        }
     }
 
     /// Ends the session: delivers the frames that wait, each flow in order. R-TUN-14

@@ -358,10 +358,19 @@ impl EndPoint {
         }
     }
 
+    /// When the newest message of the session arrived.
+    pub const fn heard_at(&self) -> Time {
+        self.heard_at
+    }
+
     /// Ends the session if nothing was heard for too long.
     pub fn on_timer(&mut self, config: &SessionConfig, now: Time) -> Option<Change> {
-        let is_over = now >= self.silence_at(config) && self.leave(config);
-        is_over.then_some(Change::Ended(End::Silence))
+        if now >= self.silence_at(config) { self.fall_silent(config) } else { None }
+    }
+
+    /// Ends the session, if it is up: the peer is silent.
+    pub fn fall_silent(&mut self, config: &SessionConfig) -> Option<Change> {
+        self.leave(config).then_some(Change::Ended(End::Silence))
     }
 
     /// The BYEs that end the session, one for each port; none if it is not up.

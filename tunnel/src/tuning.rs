@@ -15,7 +15,7 @@ pub struct Tuning {
     pub cache_max: usize,
     /// [`ReceiverConfig::waiting_max`]; more than [`ReceiverConfig::waiting_room`] counts as that.
     pub waiting_max: usize,
-    /// [`ReceiverConfig::give_up`]
+    /// [`SenderConfig::give_up`], and the most of [`ReceiverConfig::give_up`]
     pub give_up: Span,
     /// [`ReceiverConfig::report_interval`]
     pub report_interval: Span,
@@ -30,7 +30,7 @@ impl Tuning {
             rtt: sender.rtt,
             cache_max: sender.cache_max,
             waiting_max: receiver.waiting_max,
-            give_up: receiver.give_up,
+            give_up: sender.give_up,
             report_interval: receiver.report_interval,
             tolerance: receiver.tolerance,
         }

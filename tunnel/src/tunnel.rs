@@ -3,6 +3,7 @@
 mod counts;
 mod inbound;
 mod lanes;
+mod mute;
 mod outbound;
 mod ports;
 mod together;
@@ -16,6 +17,7 @@ use common::wire::MacAddr;
 
 pub use self::counts::{Counts, Dropped};
 pub use self::lanes::LaneState;
+use self::mute::Mute;
 use self::ports::{Inner, Lan, Ready, Ways};
 use self::together::Together;
 use crate::encapsulation::Encapsulation;
@@ -102,6 +104,7 @@ pub struct Tunnel<F: Frame> {
     counts: Counts,
     recorder: Recorder,
     together: Together,
+    mute: Mute,
     /// See [`due`](Self::due).
     due: Time,
 }
@@ -122,6 +125,7 @@ impl<F: Headroom> Tunnel<F> {
             counts: Counts::default(),
             recorder: Recorder::new(config.records),
             together: Together::new(config.session.ports),
+            mute: Mute::default(),
             due: Time::ZERO,
             config,
         }
@@ -275,6 +279,7 @@ impl<F: Headroom> Tunnel<F> {
     pub fn deadline(&self) -> Time {
         let session = &self.config.session;
         let end = self.end.hello_due(session).min(self.end.silence_at(session));
+        let end = end.min(self.mute.look_at);
         let lanes = self.receiver.deadline(&self.config.receiver);
         let sender = if self.end.up().is_some() { self.sender.deadline() } else { Time::NEVER };
         end.min(lanes).min(sender)
@@ -290,7 +295,10 @@ impl<F: Headroom> Tunnel<F> {
     /// Does everything that is due.
     pub fn on_timer<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
         self.recorder.begin(now);
-        if let Some(change) = self.end.on_timer(&self.config.session, now) {
+        let is_mute = now >= self.mute_at(now);
+        let config = &self.config.session;
+        let silent = if is_mute { self.end.fall_silent(config) } else { None };
+        if let Some(change) = silent.or_else(|| self.end.on_timer(&self.config.session, now)) {
             let mut ready = Ready::new();
             self.change(now, change, &mut ready, io);
             io.lan_all(&mut ready);
@@ -393,6 +401,8 @@ impl<F: Headroom> Tunnel<F> {
                 for report in reports.iter() {
                     self.sender.on_report(now, &report, &mut wan);
                 }
+                // What this box waits for is no older than what it would resend. R-TUN-62
+                self.config.receiver.give_up = self.sender.age_max();
             }
             Some(Message::Probe(probe)) => {
                 let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };

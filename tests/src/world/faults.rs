@@ -5,6 +5,7 @@ use common::wire::parse;
 
 use super::{START, WAN_OUT, World};
 use crate::out::Out;
+use crate::trace::shim;
 
 /// A control message that does not arrive from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,20 +14,30 @@ pub enum Silenced {
     Status,
     /// Every SYNC(release).
     Release,
+    /// Every REPORT of a tunnel, and every STATUS that is not in one.
+    Reports,
 }
 
 impl Silenced {
     pub(super) fn takes(self, bytes: &[u8]) -> bool {
+        if self == Self::Reports && is_report(bytes) {
+            return true;
+        }
         let Ok(roce) = parse(bytes) else { return false };
         let decoded = control::decode(bytes, &roce, control::DEFAULT_OPCODE, &Keys::unkeyed_lab());
         match decoded {
-            Some(Ok((_, Message::Status(_)))) => self == Self::Status,
+            Some(Ok((_, Message::Status(_)))) => self != Self::Release,
             Some(Ok((_, Message::Sync(sync)))) => {
                 self == Self::Release && sync.reason == control::Reason::Release
             }
             _ => false,
         }
     }
+}
+
+/// Whether a frame between the boxes is a REPORT of a tunnel.
+fn is_report(bytes: &[u8]) -> bool {
+    shim(bytes).is_some_and(|shim| shim[0] == 0x23 && shim.get(2) == Some(&2))
 }
 
 impl World {
@@ -39,7 +50,12 @@ impl World {
 
     /// From now on no such message crosses the long-haul link.
     pub fn silence(&mut self, what: Silenced) {
-        self.silenced = Some(what);
+        self.silenced = [Some(what); 2];
+    }
+
+    /// From now on no such message of box `me` crosses the long-haul link.
+    pub fn silence_from(&mut self, me: usize, what: Silenced) {
+        self.silenced[me] = Some(what);
     }
 
     /// Box `me` is told to end: it drains.

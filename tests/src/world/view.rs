@@ -5,8 +5,9 @@ use common::recorder::Record;
 use common::time::Time;
 use rnic::Nic;
 
-use super::{WAN_OUT, World};
+use super::{BOXES_START, TO_SWITCH, WAN_OUT, World};
 use crate::link::Link;
+use crate::tunnel::Tunnelling;
 use crate::workers::Workers;
 
 impl World {
@@ -34,6 +35,35 @@ impl World {
     pub fn records(&self, me: usize) -> Vec<Record> {
         let recorders = self.ends[me].switch.iter().flat_map(Workers::recorders);
         recorders.flat_map(|it| (it.start()..it.end()).filter_map(|n| it.get(n))).collect()
+    }
+
+    /// Frames that came to the boxes from the LANs, and that were sent between the boxes.
+    pub fn frames(&self) -> [u64; 2] {
+        let links = self.ends.iter().map(|end| &end.links);
+        let all = links.map(|links| {
+            let lan = links[TO_SWITCH].fate;
+            let wan: u64 = links[WAN_OUT..].iter().map(|link| link.fate.offered).sum();
+            [lan.offered - lan.lost, wan]
+        });
+        all.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]])
+    }
+
+    /// Checks that boxes with tunnels sent three frames for each one from the LANs at most, and a hundred in a second for each tunnel. R-TUN-62
+    pub(super) fn check_frames(&self) {
+        let [lan, wan] = self.frames();
+        let seconds = self.now.since(BOXES_START).as_secs_f64();
+        let tunnels = f64::from(self.scenario.division().tunnels());
+        let most = 3.0 * lan as f64 + 100.0 * tunnels * seconds;
+        if std::env::var_os("FRAMES").is_some() {
+            println!(
+                "{lan} frames of the LANs, {wan} on the WAN in {seconds:.3} s, {:.2}",
+                wan as f64 / most
+            );
+        }
+        assert!(
+            self.scenario.tunnel == Tunnelling::No || wan as f64 <= most,
+            "{wan} frames on the WAN for {lan} in {seconds:.3} s"
+        );
     }
 
     /// The long-haul link from `me` on.

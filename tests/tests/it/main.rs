@@ -18,4 +18,5 @@ mod reuse;
 mod slow_host;
 mod storage;
 mod survival;
+mod tunnel_silence;
 mod unpaired;

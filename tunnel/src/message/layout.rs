@@ -174,7 +174,8 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
             }
         }
         Message::Probe(probe) => {
-            let (next, sent) = (probe.next.0.into(), probe.sent_at.unwrap_or_default().as_nanos().into());
+            let (next, sent) =
+                (probe.next.0.into(), probe.sent_at.unwrap_or_default().as_nanos().into());
             put(rest, &ProbeFields { next, sent });
         }
         Message::Skip(skip) => {

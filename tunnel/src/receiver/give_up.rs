@@ -1,9 +1,10 @@
 //! Gaps that are given up: nothing waits for their numbers any more. R-TUN-26
 
-use common::time::Time;
+use common::time::{Span, Time};
 
-use super::{Deliver, Receiver};
+use super::{Deliver, Receiver, ReceiverConfig};
 use crate::gaps::Gap;
+use crate::message::Skip;
 use crate::number::{Lane, Number};
 
 impl<F> Receiver<F> {
@@ -30,6 +31,52 @@ impl<F> Receiver<F> {
                 self.release(now, before, out);
             }
             self.range = range;
+        }
+    }
+
+    /// The sender does not send these transmissions again. R-TUN-9
+    pub fn on_skip<D: Deliver<F>>(&mut self, now: Time, skip: &Skip, out: &mut D) {
+        let Some(lane) = self.lanes.get(skip.lane.index()) else {
+            self.strangers.refused += 1;
+            return;
+        };
+        let near = lane.next;
+        self.mark_repaired(now);
+        for (start, count) in &skip.ranges {
+            let Some(start) = Number::read(*start, near) else { continue };
+            let end = start + u64::from(*count);
+            while let Some(gap) = self.lanes[skip.lane.index()].gaps.cut(start, end) {
+                // If the SKIP were lost, what is missing would be reported again: nothing need be said of it.
+                self.lanes[skip.lane.index()].counts.skipped += gap.count();
+                self.abandon(now, skip.lane, gap, out);
+            }
+        }
+    }
+
+    /// The sender repairs what is missing.
+    pub(super) const fn mark_repaired(&mut self, now: Time) {
+        (self.repaired_at, self.is_unrepaired) = (now, false);
+    }
+
+    /// How long a number is missing until it is given up. R-TUN-10, R-TUN-63
+    #[inline]
+    pub(super) const fn patience(&self, config: &ReceiverConfig) -> Span {
+        if self.is_unrepaired { Span::ZERO } else { config.give_up }
+    }
+
+    /// Gives up the gaps of a lane that are too old.
+    pub(super) fn give_up_old<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        lane: Lane,
+        out: &mut D,
+    ) {
+        while let Some(gap) = self.lanes[lane.index()].gaps.front()
+            && now >= gap.since + self.patience(config)
+        {
+            self.is_unrepaired |= gap.since > self.repaired_at;
+            self.give_up_first(now, lane, out);
         }
     }
 
@@ -77,6 +124,6 @@ impl<F> Receiver<F> {
         }
         let state = &mut self.lanes[lane.index()];
         state.jump(to);
-        self.release_range(now, lane, Number::default(), to, out);
+        self.release_range(now, lane, first, to, out);
     }
 }

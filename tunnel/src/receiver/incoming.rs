@@ -296,9 +296,9 @@ impl Incoming {
 
     /// When something is due here: a REPORT, or to give up the oldest gap.
     #[inline]
-    pub fn due(&self, config: &ReceiverConfig) -> Time {
+    pub fn due(&self, config: &ReceiverConfig, patience: Span) -> Time {
         let report_at = self.report_due(config);
-        self.gaps.front().map_or(report_at, |gap| report_at.min(gap.since + config.give_up))
+        self.gaps.front().map_or(report_at, |gap| report_at.min(gap.since + patience))
     }
 
     /// When the next REPORT is due.

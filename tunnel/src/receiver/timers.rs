@@ -3,20 +3,22 @@
 use common::time::Time;
 
 use super::{Deliver, Incoming, Receiver, ReceiverConfig};
-use crate::gaps::Gap;
 use crate::number::Lane;
 
 impl<F> Receiver<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if nothing is due.
     pub fn deadline(&self, config: &ReceiverConfig) -> Time {
-        let each = self.lanes.iter().map(|lane| lane.due(config));
+        let each = self.lanes.iter().map(|lane| lane.due(config, self.patience(config)));
         each.min().unwrap_or(Time::NEVER).min(self.due_of_all(config))
     }
 
     /// When it has to be called for a lane, or for the frames that wait.
     #[inline]
     pub fn due_of(&self, config: &ReceiverConfig, lane: Lane) -> Time {
-        let of_lane = self.lanes.get(lane.index()).map_or(Time::NEVER, |lane| lane.due(config));
+        let of_lane = self
+            .lanes
+            .get(lane.index())
+            .map_or(Time::NEVER, |lane| lane.due(config, self.patience(config)));
         of_lane.min(self.due_of_all(config))
     }
 
@@ -33,10 +35,7 @@ impl<F> Receiver<F> {
         // on. R-TUN-57
         let since = if self.lanes.iter().any(is_due) { interval / 2 } else { interval };
         for lane in Lane::all(self.lanes.len() as u8) {
-            let is_old = |gap: &Gap| now >= gap.since + config.give_up;
-            while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
-                self.give_up_first(now, lane, out);
-            }
+            self.give_up_old(config, now, lane, out);
             if now >= self.lanes[lane.index()].all_due(since) {
                 self.report(config, now, lane, true, out);
             }

@@ -30,15 +30,20 @@ pub(super) struct Age {
 }
 
 impl Age {
-    /// Whether the frame is too old to be resent, where a REPORT is waited for as long as `wait`, and `give_up` is configured.
-    pub fn is_over(&self, now: Time, wait: Span, give_up: Span) -> bool {
-        self.resends >= RESENDS_MAX || now >= self.since + (wait * WAITS).min(give_up)
+    /// Whether the frame is resent no more, where none is that is older than `most`.
+    pub fn is_over(&self, now: Time, most: Span) -> bool {
+        self.resends >= RESENDS_MAX || now >= self.since + most
     }
 
     /// The age of the frame once it is resent.
     pub fn resent(self) -> Self {
         Self { resends: self.resends + 1, ..self }
     }
+}
+
+/// The age of the oldest frame that is resent, where a REPORT is waited for as long as `wait`, and `give_up` is configured.
+pub(super) fn age_max(wait: Span, give_up: Span) -> Span {
+    (wait * WAITS).min(give_up)
 }
 
 /// The slot of a flow bucket.
@@ -125,11 +130,12 @@ mod tests {
 
     #[test]
     fn a_frame_is_resent_seven_times_and_for_eight_waits_at_most() {
-        let (wait, give_up) = (Span::from_millis(12), Span::from_millis(400));
-        assert!(!age(6).is_over(at(95), wait, give_up));
-        assert!(age(6).is_over(at(96), wait, give_up));
-        assert!(age(7).is_over(at(0), wait, give_up));
-        assert!(age(0).is_over(at(50), wait, Span::from_millis(50)));
+        let most = age_max(Span::from_millis(12), Span::from_millis(400));
+        assert!(!age(6).is_over(at(95), most));
+        assert!(age(6).is_over(at(96), most));
+        assert!(age(7).is_over(at(0), most));
+        let most = age_max(Span::from_millis(12), Span::from_millis(50));
+        assert!(age(0).is_over(at(50), most));
     }
 
     /// Trials at 0, 10, 30, 70, 150 ms and so on, and at last each 640 ms.

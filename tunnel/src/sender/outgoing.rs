@@ -202,6 +202,11 @@ impl<K> Outgoing<K> {
         &self.rtt
     }
 
+    /// When the newest REPORT came, or the first frame was sent that waits for one.
+    pub const fn waiting_since(&self) -> Time {
+        self.reported_at
+    }
+
     /// How long it has waited for a REPORT; zero if all is reported.
     pub fn report_age(&self, now: Time) -> Span {
         if self.is_idle() { Span::ZERO } else { now.since(self.reported_at) }

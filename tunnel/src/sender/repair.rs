@@ -1,6 +1,6 @@
 //! What becomes of a transmission that brought nothing.
 
-use common::time::Time;
+use common::time::{Span, Time};
 
 use super::age::{Age, slot};
 use super::outgoing::Slot;
@@ -32,9 +32,9 @@ impl<K> Sender<K> {
         lost: &mut Vec<(Number, Slot<K>)>,
         out: &mut T,
     ) {
-        let mut wanted = 0;
+        let (mut wanted, most) = (0, self.age_max());
         for (_, slot) in &mut *lost {
-            slot.cause = self.judge(now, lane, slot, out);
+            slot.cause = self.judge((now, most), lane, slot, out);
             wanted += u64::from(slot.cause == Cause::Lost && slot.kept.is_some());
         }
         let state = &self.lanes[lane.index()];
@@ -53,18 +53,18 @@ impl<K> Sender<K> {
     /// Whether a frame is resent of which a transmission was lost, if the share lasts. R-TUN-62
     fn judge<T: Recover<Kept = K>>(
         &mut self,
-        now: Time,
+        (now, most): (Time, Span),
         lane: Lane,
         slot: &mut Slot<K>,
         out: &T,
     ) -> Cause {
         let Some(kept) = &slot.kept else { return Cause::Lost };
-        let state = &self.lanes[lane.index()];
         if slot.age.resends == 0 {
             slot.age.slot = self::slot(out.order(kept));
         }
-        let is_refused = self.refused.lost(now, &slot.age, state.rtt().mean());
-        if slot.age.is_over(now, state.waits().report, self.give_up) {
+        let rtt = self.lanes[lane.index()].rtt().mean();
+        let is_refused = self.refused.lost(now, &slot.age, rtt);
+        if slot.age.is_over(now, most) {
             Cause::Old
         } else if is_refused {
             Cause::Refused

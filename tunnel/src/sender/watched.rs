@@ -3,6 +3,7 @@
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
+use super::age::age_max;
 use super::outgoing::Outgoing;
 use super::{Health, Sender, Sent};
 use crate::number::Lane;
@@ -16,6 +17,19 @@ impl<K> Sender<K> {
     /// How long a lane with unreported frames has waited for a REPORT; zero if all is reported.
     pub fn report_age(&self, lane: Lane, now: Time) -> Option<Span> {
         self.lanes.get(lane.index()).map(|lane| lane.report_age(now))
+    }
+
+    /// When the newest REPORT came, or the first frame was sent that waits for one, of the lane for which that is longest ago; `None` if
+    /// all is reported.
+    pub(crate) fn waiting_since(&self) -> Option<Time> {
+        self.lanes.iter().filter(|lane| !lane.is_idle()).map(Outgoing::waiting_since).min()
+    }
+
+    /// How long a frame may be in the tunnel: eight waits for a REPORT, and `give_up` at most. R-TUN-62
+    pub(crate) fn age_max(&self) -> Span {
+        let measured = self.lanes.iter().filter(|lane| lane.rtt().is_measured());
+        let wait = measured.map(|lane| lane.waits().report).max();
+        wait.map_or(self.give_up, |wait| age_max(wait, self.give_up))
     }
 
     /// Health of a lane.

@@ -58,10 +58,11 @@ fn any_message() -> impl Strategy<Value = Message> {
             let session = Session::new(session);
             Message::Hello(Hello { session, lanes, division, features, frame_max, heard, padding })
         });
-    let probe = (0..255_u8, any::<u32>(), prop::option::of(1..u64::MAX)).prop_map(|(n, next, sent_at)| {
-        let sent_at = sent_at.map(Time::from_nanos);
-        Message::Probe(Probe { lane: lane(n), next: WireNumber(next), sent_at })
-    });
+    let probe =
+        (0..255_u8, any::<u32>(), prop::option::of(1..u64::MAX)).prop_map(|(n, next, sent_at)| {
+            let sent_at = sent_at.map(Time::from_nanos);
+            Message::Probe(Probe { lane: lane(n), next: WireNumber(next), sent_at })
+        });
     let skip =
         (0..255_u8, prop::collection::vec((any::<u32>(), 1..1_u32 << 31), 1..=message::MAX_RANGES));
     let skip = skip.prop_map(|(n, ranges)| {

@@ -173,6 +173,54 @@ fn where_nobody_can_wait_a_gap_is_given_up() {
     assert_eq!((test.delivered(), counts.late, counts.too_late), (vec![FIRST], 1, 1));
 }
 
+/// R-TUN-63: once a gap was given up for its age, and neither a retransmission nor a SKIP has come since it opened.
+#[test]
+fn gaps_that_nobody_repairs_are_not_waited_for() {
+    for is_skip in [false, true] {
+        let mut test = Test::new(1);
+        let arrive = |test: &mut Test, at: u64, number: u32| {
+            test.frame(ms(at), FIRST + number, Some(FIRST + number - 1));
+            test.receiver.on_timer(&test.config, ms(at), &mut test.out);
+            test.delivered()
+        };
+        test.frame(ms(0), FIRST, None);
+        arrive(&mut test, 1, 2);
+        // What has come before the gap opened says nothing.
+        assert_eq!(arrive(&mut test, 101, 3), [FIRST + 2, FIRST + 3]);
+        assert_eq!(arrive(&mut test, 102, 5), [FIRST + 5], "its predecessor is not waited for");
+        if is_skip {
+            let ranges = [(WireNumber(FIRST + 4), 1)].into_iter().collect();
+            test.receiver.on_skip(ms(103), &Skip { lane: lane(0), ranges }, &mut test.out);
+        } else {
+            let original = Some((lane(0), WireNumber(FIRST + 4)));
+            test.take(ms(103), Shim { original, ..Test::shim(lane(0), FIRST + 6, None) }, 4);
+            assert_eq!(test.delivered(), [4]);
+        }
+        assert_eq!(arrive(&mut test, 104, 8), [], "the peer repairs again");
+        test.receiver.on_timer(&test.config, ms(204), &mut test.out);
+        assert_eq!(test.delivered(), [FIRST + 8]);
+    }
+}
+
+/// R-TUN-11: a frame behind one that waits for another lane goes on waiting: what was lost lies behind both.
+#[test]
+fn a_jump_of_a_lane_releases_nothing_before_it() {
+    let mut test = Test::new(2);
+    let behind_other = Shim {
+        predecessor: Some((lane(1), WireNumber(FIRST))),
+        ..Test::shim(lane(0), FIRST, None)
+    };
+    test.take(ms(0), behind_other, 1);
+    test.frame(ms(0), FIRST + 1, Some(FIRST));
+    let next = WireNumber(FIRST + 3 + (1 << 16));
+    let probe = Probe { lane: lane(0), next, sent_at: Some(ms(1)) };
+    test.receiver.on_probe(&test.config, ms(1), &probe, &mut test.out);
+    assert_eq!((test.delivered(), test.receiver.counts().given_up), (vec![], 1 + (1 << 16)));
+    test.take(ms(2), Test::shim(lane(1), FIRST, None), 0);
+    test.receiver.on_timer(&test.config, ms(9), &mut test.out);
+    assert_eq!(test.delivered(), [0, 1, FIRST + 1]);
+}
+
 #[test]
 fn repairs_and_waits_are_timed() {
     let mut test = Test::new(1);

@@ -5,7 +5,8 @@ use crate::support::lanes::*;
 use common::time::{Span, Time};
 use common::verdict::{Mode, Tolerance};
 use proptest::prelude::*;
-use tunnel::{Flow, Health, Order, Tuning};
+use tunnel::message::Skip;
+use tunnel::{Flow, Health, Order, SenderConfig, Tuning, WireNumber};
 
 const SPACING: Span = Span::from_micros(100);
 
@@ -20,7 +21,8 @@ fn arrive(test: &mut Test, now: Time, n: u32) {
 
 impl Test {
     fn retune(&mut self, now: Time, change: impl Fn(&mut Tuning)) {
-        let mut tuning = Tuning::of(&sender(0).0, &self.config);
+        let sender = SenderConfig { give_up: self.config.give_up, ..sender(0).0 };
+        let mut tuning = Tuning::of(&sender, &self.config);
         change(&mut tuning);
         self.receiver.retune(&mut self.config, now, &tuning);
     }
@@ -185,6 +187,9 @@ fn a_shorter_time_counts_for_gaps_that_are_open_and_a_longer_one_too() {
     assert!(test.receiver.deadline(&test.config) <= ms(20));
     test.receiver.on_timer(&test.config, ms(20), &mut test.out);
     assert_eq!(test.delivered(), [FIRST + 1]);
+    // The peer is there, and repairs: R-TUN-63.
+    let ranges = [(WireNumber(FIRST), 1)].into_iter().collect();
+    test.receiver.on_skip(ms(29), &Skip { lane: lane(0), ranges }, &mut test.out);
     arrive(&mut test, ms(30), 3);
     test.retune(ms(49), |tuning| tuning.give_up = Span::from_millis(200));
     test.receiver.on_timer(&test.config, ms(229), &mut test.out);

@@ -256,6 +256,34 @@ fn a_full_queue_looks_like_no_loss() {
     assert_eq!((world.delivered[1].len(), world.boxes[1].received().missing), (66, 0));
 }
 
+/// R-TUN-19: a frame of another session is what a plain one would be for two intervals of HELLOs of a new session, until a frame of it
+/// arrives.
+#[test]
+fn a_frame_of_another_session_is_new_while_the_session_is() {
+    for (passed, is_used, is_delivered) in
+        [(1_900, false, true), (1_900, true, false), (2_100, false, false), (2_100, true, false)]
+    {
+        let mut world = World::new(Scenario::default());
+        world.settle();
+        let old = world.wrapped(0, 1);
+        world.restart(0);
+        while world.boxes[1].counts().began < 2 {
+            world.pass(Span::from_millis(1));
+        }
+        if is_used {
+            world.lan_frame(0, stamped(0, 3, 0, 100));
+        }
+        world.pass(Span::from_millis(passed));
+        let (seen, dropped) = (world.delivered[1].len(), |world: &World| {
+            world.boxes[1].counts().dropped(Dropped::Session)
+        });
+        let before = dropped(&world);
+        world.wan_frame(1, old);
+        let is_dropped = dropped(&world) > before;
+        assert_eq!((world.delivered[1].len() > seen, is_dropped), (is_delivered, !is_delivered));
+    }
+}
+
 /// R-TUN-1, R-TUN-3, R-TUN-16: each byte of a frame's shim, and each byte of each message, changed; and frames and
 /// messages of another pair of boxes.
 #[test]

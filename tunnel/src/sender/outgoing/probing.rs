@@ -49,7 +49,9 @@ impl<K> Outgoing<K> {
         let wait = self.waits().probe;
         match self.probes.checked_sub(1) {
             // At most two in a round trip, however frames come.
-            None => (self.sent_at + wait).max(self.probed_at + self.rtt.mean() / 2 * self.patience()),
+            None => {
+                (self.sent_at + wait).max(self.probed_at + self.rtt.mean() / 2 * self.patience())
+            }
             Some(more) => self.sent_at + wait * (ROUND_TRIP << more.min(BACKOFF_MAX)),
         }
     }

@@ -244,8 +244,7 @@ impl World {
                 usize::from(dead) == lane && (from..to).contains(&after)
             };
             let is_dead = self.scenario.dead.is_some_and(is_dead);
-            let is_refused =
-                matches!(message, Message::Frame(_, frame) if self.scenario.refused == Some(frame.flow));
+            let is_refused = matches!(message, Message::Frame(_, frame) if self.scenario.refused == Some(frame.flow));
             self.posted += 1;
             let is_lost = self.dice.roll() < self.scenario.loss[usize::from(!there)];
             if is_lost || is_dead || is_refused {
