@@ -372,8 +372,9 @@ fn acks_of_repaired_packets_are_in_order() {
         link.pass(SECOND / 10);
         let is_ack = |frame: &&Vec<u8>| acks.contains(frame);
         let got: Vec<_> = link.hosts[0].iter().filter(is_ack).cloned().collect();
-        assert_eq!(got.len(), acks.len());
-        assert_eq!(got == acks, in_order);
+        // The lost one comes in its turn, or not at all.
+        let expected: Vec<_> = acks.iter().filter(|ack| in_order || **ack != acks[2]).collect();
+        assert_eq!(got.iter().collect::<Vec<_>>(), expected);
         assert_eq!(link.ends[0].as_switch().unwrap().counters().get(Metric::FlowNewEpoch), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! The receiving end of the lanes of one peer.
 
+mod acks;
 mod counts;
 mod floors;
 mod give_up;
@@ -23,7 +24,7 @@ use self::retune::Shrunk;
 pub(crate) use self::run::Step;
 use crate::message::{Echo, Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
-use crate::shim::{CLEAR_MAX, Order, Shim};
+use crate::shim::{Order, Shim};
 use crate::waiting::{Seat, Waiting};
 
 /// Settings of a receiver.
@@ -143,8 +144,9 @@ impl<F> Receiver<F> {
 
     /// Whether every frame that arrived is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let left =
-            self.total(|lane| lane.delivered + lane.duplicate + lane.outside + lane.too_late);
+        let left = self.total(|lane| {
+            lane.delivered + lane.duplicate + lane.outside + lane.too_late + lane.superseded
+        });
         self.total(|lane| lane.arrived) == left + self.waiting.frames() as u64
     }
 
@@ -262,7 +264,11 @@ impl<F> Receiver<F> {
             return out.discard(frame);
         }
         let order = shim.order();
-        match self.awaited(config, order, (id.lane(), named)) {
+        let awaited = self.awaited(config, order, (id.lane(), named));
+        if order.clear() > 0 && self.is_overtaken(id) {
+            return self.drop_superseded(config, now, (id, awaited), frame, out);
+        }
+        match awaited {
             Some(before) => self.hold(config, now, (id, before, order.clear()), frame, out),
             None => self.deliver(config, now, id, frame, out),
         }
@@ -310,36 +316,6 @@ impl<F> Receiver<F> {
         self.deliver_all(now, out);
         while !self.has_room(config) && self.give_up_oldest(now, out) {}
         self.lanes[before.lane().index()].is_settled(before.number())
-    }
-
-    /// Whether all responses before an ACK are delivered that it must not overtake. R-TUN-24
-    fn may_overtake(&self, clear: u8, id: FrameId) -> bool {
-        let newest = id.number().get().checked_sub(1 << clear.min(CLEAR_MAX));
-        let floor = self.lanes[id.lane().index()].floor;
-        clear > 0 && newest.is_none_or(|newest| Number::new(newest) < floor)
-    }
-
-    /// Delivers an ACK. Its successors still wait for its predecessor. R-TUN-24
-    fn deliver_early<D: Deliver<F>>(
-        &mut self,
-        config: &ReceiverConfig,
-        now: Time,
-        before: FrameId,
-        id: FrameId,
-        frame: F,
-        out: &mut D,
-    ) {
-        let has_room = self.has_room(config);
-        let counts = &mut self.lanes[id.lane().index()].counts;
-        counts.delivered += 1;
-        out.deliver(frame);
-        if has_room && self.waiting.put(before, id, None, now).is_ok() {
-            counts.overtook += 1;
-        } else {
-            counts.unordered += 1;
-            self.settle(id);
-            self.resume(config, now, id, out);
-        }
     }
 
     /// The predecessor that a new frame has to wait for. `own` and `number` are the frame's lane and number. A frame with an

@@ -41,7 +41,9 @@ counters! {
         Awaited ["verdict" = "awaited"], Misjudged ["verdict" = "lost"]
     }
     Counter "lr2_tunnel_late_frames_total"
-        "Frames that were dropped as their numbers had been given up so long ago that hosts may have begun anew." { TooLate }
+        "Frames that were dropped on arrival, by why: their numbers had been given up so long ago that hosts may have begun anew; an ACK, of which a newer one was delivered." {
+        TooLate ["reason" = "age"], Superseded ["reason" = "newer_ack"]
+    }
     Counter "lr2_tunnel_duplicate_frames_total"
         "Frames that were dropped as they had arrived before, by the lane of their first transmission." { Duplicate }
     Counter "lr2_tunnel_given_up_numbers_total"
@@ -150,6 +152,7 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::Awaited => received.overtaken - received.misjudged,
         LaneIo::Misjudged => received.misjudged,
         LaneIo::TooLate => received.too_late,
+        LaneIo::Superseded => received.superseded,
         LaneIo::Duplicate => received.duplicate,
         LaneIo::GivenUp => received.given_up,
         LaneIo::PeerSkipped => received.skipped,

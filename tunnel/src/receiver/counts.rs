@@ -15,6 +15,8 @@ pub struct Received {
     pub outside: u64,
     /// Dropped: given up so long ago that the hosts may have begun anew.
     pub too_late: u64,
+    /// Dropped: ACKs behind a newer one of their flow.
+    pub superseded: u64,
     /// Of those delivered: after their successors, which had been released.
     pub late: u64,
     /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
@@ -52,6 +54,7 @@ impl Received {
         self.duplicate += other.duplicate;
         self.outside += other.outside;
         self.too_late += other.too_late;
+        self.superseded += other.superseded;
         self.late += other.late;
         self.unordered += other.unordered;
         self.overtook += other.overtook;

@@ -7,7 +7,7 @@ use tunnel::spray::Policy;
 use tunnel::{Order, Sender, SenderConfig, WireNumber};
 
 /// R-TUN-24: an ACK is delivered at once if all before the newest response are settled; its successors wait for its
-/// predecessor.
+/// predecessor. One that a newer one has overtaken is dropped.
 #[test]
 fn an_ack_overtakes_acks_only() {
     let mut test = Test::new(1);
@@ -32,9 +32,33 @@ fn an_ack_overtakes_acks_only() {
     let resent = Shim { original: Some((lane(0), WireNumber(FIRST + 1))), ..ack(7, 31) };
     let resent = Shim { predecessor: Some((lane(0), WireNumber(FIRST))), ..resent };
     test.take(ms(1), resent, 1);
-    assert_eq!(test.delivered(), [1, FIRST + 4, 5, 6]);
+    assert_eq!(test.delivered(), [FIRST + 4, 5, 6]);
+    assert_eq!((test.receiver.counts().superseded, test.out.discarded.pop()), (1, Some(1)));
     assert_eq!(test.receiver.waiting(), 0);
     assert!(test.receiver.is_balanced());
+}
+
+/// R-TUN-24: and its successors still wait for its predecessor.
+#[test]
+fn an_ack_behind_a_newer_one_is_dropped() {
+    let mut test = Test::new(1);
+    let ack = |number: u32| Shim {
+        clear: 31,
+        ..Test::shim(lane(0), FIRST + number, Some(FIRST + number - 1))
+    };
+    let again = |number: u32, of: u32| Shim {
+        original: Some((lane(0), WireNumber(FIRST + of))),
+        number: WireNumber(FIRST + number),
+        ..ack(of)
+    };
+    // ACKs 1 and 2 are lost, and frame 4 waits for both.
+    test.frame(ms(0), FIRST, None);
+    test.take(ms(0), ack(3), 3);
+    test.frame(ms(0), FIRST + 4, Some(FIRST + 3));
+    test.take(ms(1), again(5, 2), 2);
+    assert_eq!((test.delivered(), test.receiver.waiting()), (vec![FIRST, 3], 1));
+    test.take(ms(1), again(6, 1), 1);
+    assert_eq!((test.delivered(), test.receiver.counts().superseded), (vec![FIRST + 4], 2));
 }
 
 /// R-TUN-24: an ACK that arrived never waits for room.
