@@ -270,10 +270,12 @@ fn a_frame_of_another_session_is_new_while_the_session_is() {
         while world.boxes[1].counts().began < 2 {
             world.pass(Span::from_millis(1));
         }
+        // The path is known by then, so that a frame has a number.
+        world.pass(Span::from_millis(1_200));
         if is_used {
             world.lan_frame(0, stamped(0, 3, 0, 100));
         }
-        world.pass(Span::from_millis(passed));
+        world.pass(Span::from_millis(passed - 1_200));
         let (seen, dropped) = (world.delivered[1].len(), |world: &World| {
             world.boxes[1].counts().dropped(Dropped::Session)
         });
