@@ -1,6 +1,6 @@
 //! A tunnel whose feedback is lost one way, or whose peer becomes a wire.
 //!
-//! `SEEDS=n` runs that many seeds, from `FIRST` on, and `SEED=n` one.
+//! `SEEDS=n` runs that many seeds, from `FIRST` on, and `SEED=n` one; the long form 500.
 
 use common::time::Span;
 use rand::{RngExt, SeedableRng};
@@ -8,11 +8,14 @@ use rand_chacha::ChaCha8Rng;
 use rnic::RetryLimit;
 use switch::Recovery;
 use tests::{
-    Carried, Impairment, Outcome, Plain, Scenario, Silenced, Tunnelling, Underlay, World, sweep,
+    Carried, Impairment, Outcome, Plain, Scenario, Silenced, Tunnelling, Underlay, World, seeds,
+    sweep,
 };
 
 /// Seeds of each test.
-const SEEDS: u64 = 16;
+fn count() -> u64 {
+    seeds(16, 500)
+}
 
 /// WRITEs and SENDs over a path of 0.4 to 8 ms.
 fn scenario(seed: u64, recovery: Option<Recovery>, loss: f64) -> Scenario {
@@ -51,7 +54,7 @@ fn run(scenario: Scenario, act: impl FnOnce(&mut World)) -> Outcome {
 fn reports_that_are_lost_one_way_make_the_tunnel_a_wire() {
     for carried in [Carried::Ethernet, Carried::UdpV4] {
         let plain = Plain::new();
-        let findings = sweep(SEEDS, &plain, Recovery::Off, |seed, recovery| {
+        let findings = sweep(count(), &plain, Recovery::Off, |seed, recovery| {
             let underlay = Underlay { carried, ..Underlay::default() };
             let scenario = Scenario { underlay, ..scenario(seed, recovery, 0.01) };
             run(scenario, |world| world.silence_from(1, Silenced::Reports))
@@ -67,7 +70,7 @@ fn reports_that_are_lost_one_way_make_the_tunnel_a_wire() {
 #[test]
 fn a_box_that_becomes_a_wire_costs_no_queue_pair() {
     let plain = Plain::new();
-    let findings = sweep(SEEDS, &plain, Recovery::Off, |seed, recovery| {
+    let findings = sweep(count(), &plain, Recovery::Off, |seed, recovery| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xb1fa);
         let messages = [[40, 10], [400, 100]][rng.random_range(0..2)];
         let (me, after) = (rng.random_range(0..2), rng.random_range(1_000..60_000));
