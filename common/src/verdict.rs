@@ -39,9 +39,9 @@ pub struct Tolerance {
 pub struct Limits {
     /// By how many numbers it may be overtaken, the highest one that arrived included.
     pub depth: u64,
-    /// How long it may be missing, from when a later one showed it.
+    /// How long it may be missing, from when a later one showed it. The shorter of this time and `stall` counts.
     pub loss_wait: Span,
-    /// How long the oldest undecided gap may stand; twice `depth` packets may arrive meanwhile.
+    /// How long an undecided gap may stand. The shorter of this time and `loss_wait` counts; twice `depth` packets may arrive meanwhile.
     pub stall: Span,
 }
 
@@ -70,7 +70,7 @@ impl Limits {
             || suspect.meanwhile > self.depth.saturating_mul(2)
     }
 
-    /// How long the oldest undecided gap may be open.
+    /// How long an undecided gap may be open: the shorter of [`loss_wait`](Self::loss_wait) and [`stall`](Self::stall).
     pub fn longest(&self) -> Span {
         self.loss_wait.min(self.stall)
     }
