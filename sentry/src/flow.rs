@@ -18,6 +18,7 @@ use crate::knowledge::Knowledge;
 use crate::nak::Naks;
 use crate::pmtu::{Guess, PathMtu};
 use crate::reads::Reads;
+use crate::responses::Fetched;
 use crate::slot::{self, Slot};
 use crate::timers::{PATIENT_TAILS, Unanswered};
 use crate::{Actions, Config, Context};
@@ -80,6 +81,7 @@ pub struct Flow<F: Frame> {
     pub(crate) naks: Naks,
     /// READ responses and atomic ACKs that the source expects.
     pub(crate) reads: Reads<F>,
+    pub(crate) fetched: Fetched,
     pub(crate) pmtu_guess: Guess,
     pub(crate) pass: Pass,
     /// Since when a packet is missing that the source can't be asked for.
@@ -136,6 +138,7 @@ impl<F: Frame> Flow<F> {
             pass: Pass::new(next),
             discovery: Discovery::new(now),
             reads: Reads::new(next, now),
+            fetched: Fetched::none(),
             answered: now,
             lossy: Time::ZERO,
             first: next,

@@ -105,7 +105,10 @@ impl<F: Frame> Flow<F> {
             self.drop_responses(cx, Metric::DropAskedAgain);
             self.reads.clear();
         }
-        self.doubt.get_or_insert(self.next);
+        if self.doubt.is_none() {
+            self.doubt = Some(self.next);
+            self.fetched.end();
+        }
     }
 
     pub(crate) fn pause(&self, config: &Config) -> Span {
@@ -145,6 +148,7 @@ impl<F: Frame> Flow<F> {
     /// own, begins at `psn`.
     pub(crate) fn reset<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         cx.out.new_incarnation();
+        self.fetched.end();
         self.restart(cx, psn);
     }
 
@@ -160,9 +164,10 @@ impl<F: Frame> Flow<F> {
     /// As [`reset`](Self::reset), but certainly of the same queue pair.
     pub(crate) fn restart<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         self.release_all(cx);
-        let (rtt, pmtu, guess) = (self.rtt, self.pmtu, self.pmtu_guess);
+        let Self { rtt, pmtu, pmtu_guess, fetched, .. } = *self;
         let epoch = cx.new_epoch();
-        *self = Self { rtt, pmtu, pmtu_guess: guess, ..Self::new(cx.config, cx.now, epoch, psn) };
+        let new = Self::new(cx.config, cx.now, epoch, psn);
+        *self = Self { rtt, pmtu, pmtu_guess, fetched, ..new };
         cx.out.count(Metric::FlowNewEpoch, 1);
     }
 

@@ -264,6 +264,11 @@ impl<F> Reads<F> {
         self.ranges.get(i).is_some_and(|(start, ..)| *start <= seq)
     }
 
+    /// Whether the source waits for no response with the PSN `seq`, and it is known which ones it has.
+    pub fn is_answered(&self, seq: Seq) -> bool {
+        self.sure && !(seq >= self.expected && self.is_awaited(seq))
+    }
+
     /// Whether any of `from .. to` has a response.
     fn awaits_any(&self, from: Seq, to: Seq) -> bool {
         let i = self.ranges.partition_point(|(_, end, _)| *end <= from);

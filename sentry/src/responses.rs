@@ -3,13 +3,36 @@
 use common::control::{Fetch, LastAck};
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
-use common::psn::Seq;
+use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 use common::wire::{Response, Roce, Verdict};
 
 use crate::reads::Order;
 use crate::timers::TAIL_MIN;
 use crate::{Actions, Config, Context, Flow};
+
+/// The newest FETCH that asks for responses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    /// Until when copies of responses may arrive because of it.
+    until: Time,
+    /// The first PSN that it asks for, and one past the last.
+    asked: (Psn, Psn),
+    /// Its incarnation has ended, or may have.
+    is_void: bool,
+}
+
+impl Fetched {
+    /// No FETCH was sent.
+    pub fn none() -> Self {
+        Self { until: Time::ZERO, asked: Default::default(), is_void: false }
+    }
+
+    /// The incarnation of the FETCH has ended, or may have.
+    pub fn end(&mut self) {
+        self.is_void = true;
+    }
+}
 
 impl<F: Frame> Flow<F> {
     /// A response of the destination, with a valid ICRC. It is forwarded to the source, at once
@@ -36,6 +59,9 @@ impl<F: Frame> Flow<F> {
             self.reset_revoked(cx);
             return cx.out.respond(frame);
         }
+        if let Some(reason) = self.stray(cx.now, seq, &response) {
+            return cx.out.discard(Packet::Owned(frame), reason);
+        }
         match self.reads.order(seq, &response) {
             Order::Early if self.may_hold(cx, &frame) => {
                 self.hold_response(cx, seq, response, frame)
@@ -54,6 +80,30 @@ impl<F: Frame> Flow<F> {
                 }
                 self.release_absent(cx);
             }
+        }
+    }
+
+    /// Until when copies of responses may arrive because of a FETCH of an incarnation that has ended; [`Time::ZERO`] if there is none.
+    pub fn strays_until(&self) -> Time {
+        if self.fetched.is_void { self.fetched.until } else { Time::ZERO }
+    }
+
+    /// The incarnation of all FETCHes so far has ended.
+    pub fn end_fetches(&mut self) {
+        self.fetched.end();
+    }
+
+    /// Why a READ response or atomic ACK ends here: a FETCH has brought this copy, and the source has had the response before, or
+    /// has ended the incarnation that the FETCH was for. The copy could answer the next incarnation (R-READ-17).
+    fn stray(&self, now: Time, seq: Seq, response: &Response) -> Option<Metric> {
+        let Fetched { until, asked: (from, to), is_void } = self.fetched;
+        if now >= until || !matches!(response.verdict, Verdict::Response(_)) {
+            None
+        } else if is_void {
+            Some(Metric::DropOldIncarnation)
+        } else {
+            let is_asked = seq >= from.unwrap_near(seq) && seq < to.unwrap_near(seq);
+            (is_asked && self.reads.is_answered(seq)).then_some(Metric::DropReorderDuplicate)
         }
     }
 
@@ -189,6 +239,11 @@ impl<F: Frame> Flow<F> {
         let expected = self.reads.expected().psn();
         let missing = self.reads.missing();
         self.reads.fetched(cx.now);
+        if let (Some(first), Some(last)) = (missing.first(), missing.last()) {
+            let until = cx.now + self.rtt.with_margin();
+            let asked = (first.start, last.start.offset(last.len));
+            self.fetched = Fetched { until, asked, is_void: false };
+        }
         cx.out.count(why, 1);
         cx.out.fetch(self.epoch(), Fetch { expected, missing });
     }

@@ -16,11 +16,16 @@ impl World {
         self.abort_at = after.map_or(Time::NEVER, |after| self.now + after);
     }
 
+    /// The next incarnation begins after a pause, and once the network without gateways is empty.
+    pub(crate) fn end_incarnation(&mut self) {
+        self.abort_at = Time::NEVER;
+        self.next_incarnation = (self.now + self.scenario.pause).max(self.arrived_by);
+    }
+
     /// The programs at both ends are killed. They start again after a pause.
     pub(crate) fn abort(&mut self) {
-        self.abort_at = Time::NEVER;
         self.aborted = true;
-        self.next_incarnation = self.now + self.scenario.pause;
+        self.end_incarnation();
         for end in &mut self.ends {
             for qp in &end.qps {
                 end.nic.reset_qp(*qp, Psn::new(0), Psn::new(0), self.now);

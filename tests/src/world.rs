@@ -92,6 +92,8 @@ pub struct World {
     pub(crate) fates: Vec<QpFate>,
     /// When the next incarnation begins, once everything is done.
     pub(crate) next_incarnation: Time,
+    /// Time at which all frames of the NICs have arrived, if no switch holds one. Queue pairs are not used again before.
+    pub(crate) arrived_by: Time,
     /// When the present incarnation is broken off.
     pub(crate) abort_at: Time,
     /// It was: until the next one begins the NICs have no use for arriving frames.
@@ -137,6 +139,7 @@ impl World {
             incarnation: START,
             fates: vec![QpFate::default(); scenario.qps as usize],
             next_incarnation: Time::NEVER,
+            arrived_by: START,
             abort_at: Time::NEVER,
             aborted: false,
             trace: std::env::var_os("TRACE").is_some(),
@@ -250,8 +253,7 @@ impl World {
             if done && self.lives_left > 0 {
                 finished = None;
                 if self.next_incarnation == Time::NEVER {
-                    self.next_incarnation = self.now + self.scenario.pause;
-                    self.abort_at = Time::NEVER;
+                    self.end_incarnation();
                 }
                 continue;
             }
@@ -379,10 +381,10 @@ impl World {
         self.ends[me].nic.on_timers(now);
         while let Some(frame) = self.ends[me].nic.poll_transmit(now, &mut HeapPool) {
             self.ends[me].sends(frame.bytes());
+            self.arrived_by = now + self.scenario.flight();
             if self.next_incarnation != Time::NEVER {
-                // It still answers repeated requests. Queue pairs are not
-                // used again before all that has arrived.
-                self.next_incarnation = self.next_incarnation.max(now + self.scenario.flight());
+                // It still answers repeated requests.
+                self.next_incarnation = self.next_incarnation.max(self.arrived_by);
             }
             self.send(me, TO_SWITCH, frame.bytes().to_vec());
         }

@@ -204,3 +204,42 @@ fn what_is_absent_is_known_before_what_shows_it() {
     assert_eq!(bench.answered(), [1, 3], "it never waits");
     assert!(bench.fetched().is_empty());
 }
+
+// R-READ-17
+#[test]
+fn a_fetched_copy_of_a_response_that_the_source_has_ends_here() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3, 4, 2]);
+    assert_eq!((bench.fetched(), bench.answered()), (vec![vec![(2, 3)]], vec![1, 2, 3, 4]));
+    bench.wait(UNDER_WAY - NANO);
+    come(&mut bench, [2]);
+    assert_eq!((bench.answered(), bench.count(Metric::DropReorderDuplicate)), (vec![], 1));
+    come(&mut bench, [1]);
+    assert_eq!(bench.answered(), [1], "no FETCH has asked for it");
+    bench.wait(NANO);
+    come(&mut bench, [2]);
+    assert_eq!(bench.answered(), [2], "no FETCH has brought it");
+}
+
+// R-READ-17
+#[test]
+fn a_fetched_copy_answers_no_later_incarnation() {
+    // A source that begins elsewhere, and one that repeats a packet of which nothing is remembered.
+    for (first, is_new) in [(2_000, true), (0, false)] {
+        let mut bench = reading();
+        come(&mut bench, [2]);
+        assert_eq!(bench.fetched(), [[(1, 2)]]);
+        bench.frame(read(first, 4 * 256));
+        assert_eq!(bench.epoch(), 1 + u32::from(is_new));
+        let before = bench.count(Metric::DropOldIncarnation);
+        bench.wait(UNDER_WAY - NANO);
+        bench.respond(part(first..first + 4, first));
+        assert_eq!(bench.answered(), []);
+        assert_eq!(bench.count(Metric::DropOldIncarnation), before + 1);
+        // An ACK is no such copy.
+        bench.ack(first, 1);
+        bench.wait(NANO);
+        bench.respond(part(first..first + 4, first));
+        assert_eq!(bench.answered(), [first, first]);
+    }
+}

@@ -95,6 +95,14 @@ impl<F: Frame> Entry<F> {
         self.src_qpn.map(|qpn| Qpn::new(qpn.get() - 1))
     }
 
+    /// Until when copies of the responses to its requests may arrive because of a FETCH of an incarnation that has ended.
+    pub fn strays_until(&self) -> Time {
+        match &self.state {
+            FlowState::Sentry(stage) => stage.state.strays_until(),
+            _ => Time::ZERO,
+        }
+    }
+
     /// Whether no more than one packet of it was seen, and nothing else is known of it.
     pub fn is_of_one_packet(&mut self) -> bool {
         let is_unrelated = self.peer.is_none() && !self.named;

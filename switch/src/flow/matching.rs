@@ -36,6 +36,17 @@ impl Matching {
         }
     }
 
+    /// Before the stream's first response that comes at `begin` or later. READ responses before may be copies that a FETCH of an
+    /// incarnation before has brought.
+    pub fn later(begin: Time) -> Self {
+        Self::new(Psn::default(), begin)
+    }
+
+    /// Whether it has not begun yet.
+    pub fn is_later(&self, now: Time) -> bool {
+        now < self.since
+    }
+
     /// Rules out the candidates that are not possible any more.
     pub fn rule_out(&mut self, is_possible: impl Fn(FlowId) -> bool) {
         self.candidates.retain(|id| is_possible(*id));

@@ -8,8 +8,9 @@ use common::wire::cm::Message;
 use hashbrown::HashMap;
 
 use crate::config::{Config, Tuning};
-use crate::flow::entry::Entry;
+use crate::flow::entry::{Entry, FlowState};
 use crate::flow::key::{FlowKey, Hosts};
+use crate::flow::matching::Matching;
 use crate::flow::table::Table;
 use crate::qp::cm::{Connections, Event};
 use crate::qp::configured::Configured;
@@ -168,9 +169,13 @@ impl Pairing {
     /// Ends the pairing of flow `id`, if it has one.
     pub fn unpair<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId, now: Time) {
         let Some(peer) = table.get(id).and_then(Entry::peer) else { return };
-        for one in [id, peer] {
+        for (one, other) in [(id, peer), (peer, id)] {
+            let strays = table.get(other).map_or(Time::ZERO, Entry::strays_until);
             if let Some(entry) = table.get_mut(one) {
                 entry.unpair();
+                if now < strays {
+                    entry.matching = Some(Box::new(Matching::later(strays)));
+                }
             }
         }
         for one in [id, peer] {
@@ -183,6 +188,9 @@ impl Pairing {
     /// Another incarnation of the flow's QP number begins: its `src_qpn` may be another one,
     /// too, unless the operator configured it (R-PAIR-6).
     pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId, now: Time) {
+        if let Some(FlowState::Sentry(stage)) = table.get_mut(id).map(|entry| &mut entry.state) {
+            stage.state.end_fetches();
+        }
         if !table.get(id).is_some_and(|entry| entry.named) {
             self.unpair(table, id, now);
         }

@@ -30,7 +30,13 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
     }
     cx.tx.recorder.about(roce.psn, 1);
     let info = ResponseInfo { psn: roce.psn, is_nak: response.is_nak(), src_port: roce.src_port };
-    let id = flow_of(cx, side, roce, flow, &info);
+    let id = match flow_of(cx, side, roce, flow, &info) {
+        // R-READ-17
+        Err(Unknown::Later) if matches!(response.verdict, Verdict::Response(_)) => {
+            return cx.tx.counters.inc(Metric::DropOldIncarnation);
+        }
+        found => found.ok(),
+    };
     let entry = id.and_then(|id| Some((id, cx.flows.table.get(id)?)));
     if let Some((_, entry)) = entry.filter(|_| info.is_nak) {
         let metric = match response.verdict {
@@ -67,7 +73,18 @@ fn on_doubtful_nak<I: Io>(cx: &mut Context<'_, I>, key: &FlowKey, response: &Res
     }
 }
 
+/// Why the flow of a response is not known.
+enum Unknown {
+    /// No flow is matched for sure.
+    Flow,
+    /// No flow is to be matched yet: copies of READ responses to an incarnation before may arrive.
+    Later,
+}
+
 /// The flow whose requests are answered in the stream of this response, if that is sure; `found` is the entry of the stream.
+///
+/// # Errors
+/// Why it is not.
 #[inline]
 fn flow_of<I: Io>(
     cx: &mut Context<'_, I>,
@@ -75,18 +92,23 @@ fn flow_of<I: Io>(
     roce: &Roce,
     found: Option<FlowId>,
     response: &ResponseInfo,
-) -> Option<FlowId> {
+) -> Result<FlowId, Unknown> {
     let id = match found {
         Some(id) => id,
-        None => entry_of(cx, FlowKey::of(side, roce))?,
+        None => entry_of(cx, FlowKey::of(side, roce)).ok_or(Unknown::Flow)?,
     };
     let (table, now) = (&mut cx.flows.table, cx.io.now());
-    let entry = table.get_mut(id)?;
+    let entry = table.get_mut(id).ok_or(Unknown::Flow)?;
     entry.seen = CoarseTime::at(now);
     if let Some(peer) = entry.peer() {
-        return Some(peer);
+        return Ok(peer);
     }
-    cx.pairing.match_response(table, &mut cx.tx.counters, id, response, now)
+    if entry.matching.as_ref().is_some_and(|matching| matching.is_later(now)) {
+        // Another flow might be taken for the one that it is for.
+        return Err(Unknown::Later);
+    }
+    let matched = cx.pairing.match_response(table, &mut cx.tx.counters, id, response, now);
+    matched.ok_or(Unknown::Flow)
 }
 
 /// The entry of a stream of responses that was not found by the look-up of the burst.

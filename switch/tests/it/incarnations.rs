@@ -1,7 +1,7 @@
 //! Control messages are about one incarnation of one flow, and about no other.
 
 use crate::support::*;
-use common::control::{BootId, Epoch, Header, Message, NodeId, Reason, SyncMessage};
+use common::control::{BootId, Epoch, Header, Message, NodeId, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::wire::Qpn;
@@ -212,4 +212,25 @@ fn a_flow_that_was_released_is_a_stranger() {
         bench.sync(0x33, EPOCH.next(), SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(1) });
     let (_, status) = sent[0].status().expect("a STATUS");
     assert_eq!((status.expected.get(), status.ack), (1, None));
+}
+
+// R-READ-17
+#[test]
+fn copies_that_a_fetch_has_brought_answer_no_later_incarnation() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let epoch = bench.protect(0x33, 0..1);
+    let paired =
+        Status { src_qpn: Some(Qpn::new(0x44)), keeps_responses: true, ..report(1, 1, &[]) };
+    bench.status(0x33, epoch, paired);
+    bench.lan(read(&outbound(), 0x33, 1, 4));
+    let sent = bench.wan(response(&inbound(), 0x44, 2));
+    assert!(sent.iter().all(|sent| sent.side == Wan), "it is held, and what is missing fetched");
+    // The next incarnation begins far away. Its requester is unknown, and so is the flow of a response.
+    bench.lan(request(&outbound(), 0x33, 0x80_0000));
+    let dropped = bench.count(Metric::DropOldIncarnation);
+    assert!(bench.wan(response(&inbound(), 0x44, 1)).is_empty());
+    assert_eq!(bench.count(Metric::DropOldIncarnation), dropped + 1);
+    bench.assert_passes(Wan, &ack(&inbound(), 0x44, 0x80_0000));
+    bench.wait(RTT * 2);
+    bench.assert_passes(Wan, &response(&inbound(), 0x44, 1));
 }

@@ -6,6 +6,7 @@ mod goodput;
 mod headers;
 mod heavy;
 mod hostile;
+mod incarnations;
 mod lan_messages;
 mod link;
 mod orphans;
