@@ -114,6 +114,21 @@ fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
     assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
 }
 
+// R-NAK-16, R-GAP-13
+#[test]
+fn a_gap_that_a_nak_opens_again_is_open_for_give_up_from_then_on() {
+    let mut bench = Bench::synced();
+    bench.backup = Budget::new(0);
+    bench.data(1..4);
+    bench.wait(GIVE_UP - NANO);
+    assert_eq!(bench.nak(2), Became::Forward);
+    let opened = bench.now;
+    bench.run_timers(opened + GIVE_UP - NANO);
+    assert_eq!(bench.count(Metric::GapsGivenUp), 0);
+    bench.run_timers(opened + GIVE_UP);
+    assert_eq!(bench.count(Metric::GapsGivenUp), 1);
+}
+
 /// A repeated NAK may meet the source's next incarnation.
 // R-NAK-19
 #[test]

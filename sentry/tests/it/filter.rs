@@ -157,12 +157,12 @@ fn what_is_needed_passes_once() {
 // R-FILTER-5
 #[test]
 fn the_last_needed_packet_is_followed_by_sync_resent() {
-    let mut bench = asked(&[(3, 5), (7, 8)]);
-    bench.data(1..7);
-    assert!(bench.syncs().is_empty());
-    bench.data(7..10);
+    let mut bench = asked(&[(3, 5), (7, 9)]);
+    bench.data(1..8);
+    assert!(bench.syncs().is_empty(), "not after the last but one");
+    bench.data(8..10);
     let did = bench.take();
-    let sent = did.iter().position(|d| *d == Did::Forward(7, High)).expect("7 is needed");
+    let sent = did.iter().position(|d| *d == Did::Forward(8, High)).expect("8 is needed");
     assert_eq!(did[sent + 1], Did::Sync { reason: Reason::Resent, next: None, class: High });
     assert_eq!(did.iter().filter(|d| matches!(d, Did::Sync { .. })).count(), 1);
 }
@@ -179,6 +179,7 @@ fn a_nak_of_the_destination_lets_all_that_it_asks_for_pass() {
     let sent: Vec<_> = did.iter().filter(|d| matches!(d, Did::Forward(..))).copied().collect();
     assert_eq!(sent, (4..10).map(|n| Did::Forward(n, High)).collect::<Vec<_>>());
     assert!(did.ends_with(&[Did::Sync { reason: Reason::Resent, next: None, class: High }]));
+    assert_eq!(did.iter().filter(|d| matches!(d, Did::Sync { .. })).count(), 1);
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 0));
     // Once.
     bench.wait(UNDER_WAY);

@@ -85,6 +85,33 @@ fn neither_answers_nor_the_peer_know_better() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
+/// The peer gives the requester to another flow while the named one has aged.
+// R-PAIR-1
+#[test]
+fn a_flow_that_comes_back_takes_its_requester_from_another() {
+    let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x23))]);
+    bench.lan(request(&outbound(), 0x23, 0));
+    for psn in 0..100 {
+        bench.wait(Span::from_millis(1000));
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.switch.housekeeping(bench.now, &mut common::heap::HeapPool, &mut NoFrames);
+    }
+    let epoch = bench.protect(0x22, 0..20);
+    let missing =
+        |from| Status { src_qpn: Some(Qpn::new(0x11)), ..report(from, 20, &[(from, from + 1)]) };
+    bench.status(0x22, epoch, report(0, 20, &[]));
+    bench.status(0x22, epoch, missing(7));
+    bench.wan(ack(&inbound(), 0x11, 4));
+    assert_eq!(
+        naks(&bench.status(0x22, epoch, missing(7))),
+        [(0x11, 5)],
+        "it was given to this flow"
+    );
+    bench.lan(request(&outbound(), 0x23, 0));
+    bench.wait(RTT * 10);
+    assert_eq!(naks(&bench.status(0x22, epoch, missing(8))), [], "and taken from it");
+}
+
 /// A flow whose peer flow has aged isn't open to guesses, and finds it
 /// again.
 #[test]
