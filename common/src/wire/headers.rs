@@ -23,6 +23,9 @@ const DONT_FRAGMENT: u8 = 0x40;
 const UDP: u8 = 17;
 const ECN: u8 = 3;
 const ECN_CAPABLE: u8 = 2;
+/// ToS or traffic class of a congestion notification packet: DSCP 48, as RNICs send it, so that networks serve it before data,
+/// and no ECN.
+const CNP_TOS: u8 = 48 << 2;
 
 /// Ethernet, VLAN, IP and UDP headers of one direction of a flow, with which
 /// further packets of it are made.
@@ -293,14 +296,16 @@ impl Headers {
         });
     }
 
-    /// A congestion notification packet with these headers, of PSN 0; its
+    /// A congestion notification packet with these headers but DSCP 48 and no ECN, of PSN 0; its
     /// length is `frame_len(CNP_LEN)`.
     ///
     /// # Panics
     /// If `out` has another length.
     pub fn emit_cnp(&self, dest_qpn: Qpn, out: &mut [u8]) {
         assert_eq!(out.len(), self.frame_len(CNP_LEN), "the length of a CNP");
-        self.emit(&Bth::new(Opcode::CNP, dest_qpn, Psn::new(0)), out, |body| body.fill(0));
+        let mut headers = self.clone();
+        headers.set_tos(CNP_TOS);
+        headers.emit(&Bth::new(Opcode::CNP, dest_qpn, Psn::new(0)), out, |body| body.fill(0));
         // The ICRC takes this byte for ones, with any value.
         out[self.len() + 4] |= BECN;
     }
@@ -332,7 +337,9 @@ mod tests {
 
     #[test]
     fn a_cnp_says_so_backwards_and_is_intact() {
-        for headers in [headers("10.0.0.1", "10.0.0.2"), headers("fd00::1", "fd00::2")] {
+        for mut headers in [headers("10.0.0.1", "10.0.0.2"), headers("fd00::1", "fd00::2")] {
+            // DSCP 26 of the data, ECN-capable.
+            headers.set_tos(0x6a);
             let mut frame = vec![0xaa; headers.frame_len(CNP_LEN)];
             headers.emit_cnp(Qpn::new(0x123456), &mut frame);
             let roce = parse(&frame).unwrap();
@@ -341,6 +348,9 @@ mod tests {
             assert_eq!((roce.ack_req, roce.psn), (false, Psn::new(0)));
             assert_eq!(roce.payload(&frame), [0; CNP_LEN]);
             assert_eq!(frame[usize::from(roce.bth) + 4], 0x40);
+            // DSCP 48, ECN 0, behind one VLAN tag.
+            let tos = if headers.is_v4() { &[0x45, 0xc0][..] } else { &[0x6c, 0x00][..] };
+            assert_eq!(&frame[18..20], tos);
         }
     }
 
