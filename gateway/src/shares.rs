@@ -138,6 +138,7 @@ fn encapsulations(config: &Config, macs: &[MacAddr], part: Part) -> Vec<Encapsul
             port,
             source_ports: source_ports(part, udp.address.addr(), udp.peer, port, config.lanes()),
             dscp: udp.dscp,
+            vlan: udp.vlan,
         })),
     };
     config.wan.iter().zip(macs).map(encapsulation).collect()
@@ -163,7 +164,7 @@ pub fn tunnel_config(
             ports: count,
             // VLAN tags of the LAN lie behind the shim.
             frame_max: config.wan_mtu() + ETHER_LEN,
-            overhead: ports.first().map_or(0, Encapsulation::shim_at) as u16,
+            overhead: ports.first().map_or(0, |port| port.shim_at() - port.tag_len()) as u16,
             lans: match config.recovery.lan {
                 LanMode::Off => LansRepaired::Off,
                 LanMode::On => LansRepaired::On,

@@ -46,7 +46,7 @@ pub(crate) fn tunnel_end(
         lanes,
         ports,
         frame_max: FRAME_MAX,
-        overhead: encapsulations[0].shim_at() as u16,
+        overhead: (encapsulations[0].shim_at() - encapsulations[0].tag_len()) as u16,
         lans: Default::default(),
         hello_interval: Span::from_millis(200),
         peer_timeout: Span::from_millis(1_000),

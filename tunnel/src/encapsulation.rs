@@ -99,7 +99,7 @@ pub enum OuterFault {
     Fragment,
     /// The lengths of frame, IP and UDP contradict each other, or there are IP options.
     Length,
-    /// A wrong IPv4 header checksum, or a UDP checksum: the peer sends none.
+    /// A wrong checksum of the IPv4 header, or a wrong UDP checksum. The peer sends none; a network may fill one in.
     Checksum,
     /// A shim of another version.
     Version,
@@ -122,6 +122,12 @@ impl From<Fault> for OuterFault {
 pub(crate) trait Outer {
     /// See [`Encapsulation::shim_at`].
     fn shim_at(&self) -> usize;
+
+    /// See [`Encapsulation::tag_len`].
+    #[inline(always)]
+    fn tag_len(&self) -> usize {
+        0
+    }
 
     /// Bytes of the frame's own headers that are moved to the front of the shim.
     const MOVED: usize;
@@ -148,7 +154,7 @@ pub(crate) trait Outer {
         if len < ETHER_LEN {
             return Err(Unfit::TooShort);
         }
-        if len + overhead + Encapsulation::RESENT_MORE > usize::from(limit) {
+        if len + overhead - self.tag_len() + Encapsulation::RESENT_MORE > usize::from(limit) {
             return Err(Unfit::TooLong);
         }
         if frame.grow_front(overhead) { Ok(()) } else { Err(Unfit::Headroom) }
@@ -179,8 +185,18 @@ impl Encapsulation {
         }
     }
 
+    /// Bytes of the WAN port's VLAN tag in front of a shim. Lengths that boxes compare do not count the tag: it is of the link of
+    /// a port, and the peer's may have another.
+    #[inline]
+    pub const fn tag_len(&self) -> usize {
+        match self {
+            Self::Ethernet { .. } => 0,
+            Self::Udp(udp) => udp.tag_len(),
+        }
+    }
+
     /// Makes room for the headers in front of a frame, on a path that carries frames of `limit` bytes from
-    /// the destination MAC address on. The new bytes are unspecified.
+    /// the destination MAC address on, without [the tag](Self::tag_len). The new bytes are unspecified.
     ///
     /// # Errors
     /// [`Unfit`]; the frame is as it was.
@@ -196,7 +212,8 @@ impl Encapsulation {
     #[inline]
     pub const fn fit(&self, limit: u16) -> Fit {
         let front = self.overhead();
-        Fit { front, longest: (limit as usize).saturating_sub(front + Self::RESENT_MORE) }
+        let counted = front - self.tag_len() + Self::RESENT_MORE;
+        Fit { front, longest: (limit as usize).saturating_sub(counted) }
     }
 
     /// Writes the headers of a first transmission into the room in front of a frame. `traffic_class` is
@@ -312,7 +329,10 @@ impl Encapsulation {
     pub fn tunnel_of(&self, division: Division, frame: &[u8]) -> Option<u8> {
         match self {
             Self::Ethernet { .. } if !self.is_reserved(frame) => Some(division.of_frame(frame)),
-            Self::Udp(udp) if udp.look(frame).is_err() => None,
+            Self::Udp(udp) if udp.look(frame).is_err() => {
+                let frame = udp.without_priority_tag(frame)?;
+                udp.look(frame).ok().map(|_| division.of_shim(&frame[self.shim_at()..]))
+            }
             Self::Ethernet { .. } | Self::Udp(_) => {
                 Some(division.of_shim(frame.get(self.shim_at()..).unwrap_or_default()))
             }
@@ -330,18 +350,22 @@ impl Encapsulation {
     }
 
     /// Looks at a frame from the WAN. A frame of the LAN is freed of its outer headers, and gets the marks
-    /// that these have met.
+    /// that these have met. With `udp`, a priority tag is removed from any frame.
     #[inline]
     pub fn unwrap<F: Headroom>(&self, frame: &mut F) -> Unwrapped {
-        let bytes = frame.bytes();
         let outer_ecn = match self {
-            Self::Ethernet { .. } if self.is_reserved(bytes) => 0,
+            Self::Ethernet { .. } if self.is_reserved(frame.bytes()) => 0,
             Self::Ethernet { .. } => return Unwrapped::Foreign,
-            Self::Udp(udp) => match udp.look(bytes) {
+            Self::Udp(udp) => match udp.look(frame.bytes()) {
                 Ok(ecn) => ecn,
-                Err(other) => return other,
+                Err(other) => match udp.again(frame) {
+                    Some(Ok(ecn)) => ecn,
+                    Some(Err(other)) => return other,
+                    None => return other,
+                },
             },
         };
+        let bytes = frame.bytes();
         let shim = match Shim::read(&bytes[self.shim_at()..]) {
             Ok(Content::Frame(shim)) => shim,
             Ok(Content::Control) => return Unwrapped::Control(self.shim_at()),

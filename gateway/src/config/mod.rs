@@ -243,6 +243,8 @@ pub struct UdpSettings {
     pub peer: IpAddr,
     /// DSCP of the outer header, 0 to 63; `None`: that of the frame within.
     pub dscp: Option<u8>,
+    /// VLAN of the port's link; `None`: frames have no tag.
+    pub vlan: Option<u16>,
 }
 
 /// DPDK's environment.

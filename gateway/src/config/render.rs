@@ -40,6 +40,9 @@ fn wan(
         if let Some(dscp) = udp.dscp {
             writeln!(f, "dscp = {dscp}")?;
         }
+        if let Some(vlan) = udp.vlan {
+            writeln!(f, "vlan = {vlan}")?;
+        }
     }
     Ok(())
 }

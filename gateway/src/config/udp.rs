@@ -10,6 +10,7 @@ const ADDRESS: &str = "the port's IP address with the prefix of its link, e.g. \
                        \"2001:db8::1/64\"";
 const PEER: &str = "the IP address of the other box's WAN port";
 const GATEWAY: &str = "the IP address of the router towards the peer";
+const VLAN: &str = "1 to 4094, the VLAN of the WAN port's link";
 const DSCP: &str = "0 to 63, the DSCP of every datagram";
 
 /// Reads the keys, and complains of addresses that can't be or lead nowhere.
@@ -27,14 +28,19 @@ pub(super) fn read(
     let peer = s.parsed::<IpAddr>("peer", PEER);
     let dscp =
         s.read("dscp", DSCP, |v| integer(v).and_then(|n| u8::try_from(n).ok()).filter(|n| *n < 64));
+    let vlan = s.read("vlan", VLAN, |v| {
+        integer(v).and_then(|id| u16::try_from(id).ok()).filter(|id| (1..=4094).contains(id))
+    });
     if mode != TunnelMode::Udp {
-        for key in ["address", "gateway", "peer", "dscp"].into_iter().filter(|key| s.has(key)) {
+        for key in
+            ["address", "gateway", "peer", "dscp", "vlan"].into_iter().filter(|key| s.has(key))
+        {
             doc.problem(&s.path(key), "a value", "no such key, or tunnel = \"udp\"");
         }
         return None;
     }
     let (address, peer) = (address?, peer?);
-    let settings = UdpSettings { address, gateway, peer, dscp };
+    let settings = UdpSettings { address, gateway, peer, dscp, vlan };
     check(doc, s, &settings);
     Some(settings)
 }

@@ -59,12 +59,13 @@ pub struct Station {
     strangers: Recent,
     next_hop: IpAddr,
     peer: IpAddr,
+    vlan: Option<u16>,
 }
 
 impl Station {
     /// A station with these addresses on a port with the address `mac`.
     pub fn new(udp: &UdpSettings, mac: MacAddr, end: ControlEnd, now: Time) -> Self {
-        let &UdpSettings { address, gateway, peer, .. } = udp;
+        let &UdpSettings { address, gateway, peer, vlan, .. } = udp;
         let settings = Settings {
             mac,
             address: address.addr(),
@@ -82,16 +83,19 @@ impl Station {
             strangers: Recent::default(),
             next_hop,
             peer,
+            vlan,
         }
     }
 
     /// Exchanges frames with the workers and runs the timers. While the tunnel `is_up`, the workers keep the next hop that it has.
     pub fn poll(&mut self, now: Time, is_up: bool) {
         for frame in std::iter::from_fn(|| self.end.frame()).take(FRAMES_MAX) {
-            self.neighbour.on_frame(frame.to_vec());
+            if let Some(frame) = untagged(&frame, self.vlan) {
+                self.neighbour.on_frame(frame);
+            }
         }
         for frame in self.neighbour.poll(now, is_up) {
-            if let Ok(short) = Short::try_from(&frame[..]) {
+            if let Ok(short) = Short::try_from(&tagged(frame, self.vlan)[..]) {
                 // If the worker is that far behind, the frame is lost as on any link.
                 let _ = self.end.send(short);
             }
@@ -113,6 +117,27 @@ impl Station {
             has_stranger: self.strangers.look(refused, now),
         }
     }
+}
+
+/// EtherType of a VLAN tag (IEEE 802.1Q).
+const TAGGED: [u8; 2] = [0x81, 0x00];
+/// Bytes of the MAC addresses in front of a tag, and with the tag.
+const TAG: [usize; 2] = [12, 16];
+
+/// A frame of the port's VLAN, without its tag; `None` of any other frame. The priority of a tag is of no interest.
+fn untagged(frame: &[u8], vlan: Option<u16>) -> Option<Vec<u8>> {
+    let Some(vlan) = vlan else { return Some(frame.to_vec()) };
+    let (tag, rest) = frame.get(TAG[0]..)?.split_first_chunk::<4>()?;
+    let is_ours = tag[..2] == TAGGED && u16::from_be_bytes([tag[2], tag[3]]) & 0xfff == vlan;
+    is_ours.then(|| [&frame[..TAG[0]], rest].concat())
+}
+
+/// A frame with the tag of the port's VLAN, if it has one.
+fn tagged(mut frame: Vec<u8>, vlan: Option<u16>) -> Vec<u8> {
+    if let Some(vlan) = vlan.filter(|_| frame.len() >= TAG[0]) {
+        frame.splice(TAG[0]..TAG[0], TAGGED.into_iter().chain(vlan.to_be_bytes()));
+    }
+    frame
 }
 
 #[cfg(test)]
@@ -137,6 +162,7 @@ mod tests {
             gateway: None,
             peer: [192, 0, 2, 2].into(),
             dscp: None,
+            vlan: None,
         };
         for worker in &mut workers {
             for _ in 0..FRAMES_MAX {
@@ -157,5 +183,20 @@ mod tests {
         let seen: Vec<_> = (1..7).map(|half| strangers.look(1, at(half))).collect();
         assert_eq!(seen, [true, true, true, true, false, false]);
         assert!((8..30).all(|half| strangers.look(half / 2, at(half))), "one in a second");
+    }
+
+    #[test]
+    fn a_station_in_a_vlan_takes_and_sends_frames_of_that_vlan_only() {
+        let plain = [[2; 12].as_slice(), &[8, 6, 1, 2, 3]].concat();
+        let of_vlan = |id: [u8; 2]| [&[2; 12][..], &[0x81, 0], &id, &[8, 6, 1, 2, 3]].concat();
+        assert_eq!(tagged(plain.clone(), None), plain);
+        assert_eq!(tagged(plain.clone(), Some(0x123)), of_vlan([1, 0x23]));
+        assert_eq!(untagged(&plain, None).as_ref(), Some(&plain));
+        assert_eq!(untagged(&of_vlan([1, 0x23]), Some(0x123)).as_ref(), Some(&plain));
+        // With priority 6 and the drop eligible bit.
+        assert_eq!(untagged(&of_vlan([0xd1, 0x23]), Some(0x123)).as_ref(), Some(&plain));
+        for other in [plain, of_vlan([0, 0]), of_vlan([1, 0x24]), vec![2; 13]] {
+            assert_eq!(untagged(&other, Some(0x123)), None, "{other:?}");
+        }
     }
 }

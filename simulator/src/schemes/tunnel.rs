@@ -111,6 +111,7 @@ fn encapsulation(place: &Place<'_>) -> Encapsulation {
             port: DEFAULT_PORT,
             source_ports: (0..lanes).map(|lane| DEFAULT_SOURCE_PORT + lane).collect(),
             dscp: None,
+            vlan: None,
         })),
     }
 }
@@ -160,7 +161,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             lanes,
             ports,
             frame_max,
-            overhead: encapsulation.shim_at() as u16,
+            overhead: (encapsulation.shim_at() - encapsulation.tag_len()) as u16,
             // A scenario lasts for some round trips, where real boxes have talked for long.
             lans: Default::default(),
             hello_interval: rtt.max(Span::from_micros(100)),

@@ -27,6 +27,11 @@ const FRAGMENT: u16 = 0x3fff;
 const TTL: u8 = 64;
 /// The ECN field of a traffic class.
 const ECN: u8 = 3;
+/// EtherType of a VLAN tag (IEEE 802.1Q), and bytes of the tag.
+const TAGGED: [u8; 2] = [0x81, 0x00];
+const TAG_LEN: usize = 4;
+/// The VLAN id of a tag: its priority is of no interest.
+const VLAN: u16 = 0xfff;
 
 /// Settings of the encapsulation through a routed network.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +48,8 @@ pub struct UdpConfig {
     pub source_ports: Vec<u16>,
     /// DSCP of the outer header, 0 to 63; `None`: that of the inner one.
     pub dscp: Option<u8>,
+    /// VLAN of the WAN port, 1 to 4094; `None`: frames have no tag.
+    pub vlan: Option<u16>,
 }
 
 /// The encapsulation through a routed network. R-TUN-21
@@ -54,6 +61,7 @@ pub struct Udp {
     source_ports: Vec<u16>,
     /// In its place in a traffic class.
     dscp: Option<u8>,
+    vlan: Option<u16>,
 }
 
 /// All headers, with zero for what differs between frames.
@@ -84,6 +92,11 @@ impl Outer for Udp {
     #[inline]
     fn shim_at(&self) -> usize {
         self.len()
+    }
+
+    #[inline]
+    fn tag_len(&self) -> usize {
+        Self::tag_len(self)
     }
 
     #[inline]
@@ -134,7 +147,7 @@ impl Udp {
         };
         let dscp = config.dscp.map(|dscp| dscp << 2);
         let source_ports = config.source_ports.clone();
-        let mut udp = Self { headers, next_hop: None, source_ports, dscp };
+        let mut udp = Self { headers, next_hop: None, source_ports, dscp, vlan: config.vlan };
         let all = udp.bytes_mut();
         all[6..MACS_LEN].copy_from_slice(&config.mac);
         let at = all.len() - UDP_LEN + 2;
@@ -162,10 +175,17 @@ impl Udp {
     /// Bytes of all headers.
     #[inline]
     pub(super) const fn len(&self) -> usize {
-        match self.headers {
-            Headers::V4 { .. } => V4_LEN,
-            Headers::V6(_) => V6_LEN,
-        }
+        self.tag_len()
+            + match self.headers {
+                Headers::V4 { .. } => V4_LEN,
+                Headers::V6(_) => V6_LEN,
+            }
+    }
+
+    /// Bytes of the VLAN tag among them, which no MTU counts.
+    #[inline]
+    pub(super) const fn tag_len(&self) -> usize {
+        if self.vlan.is_some() { TAG_LEN } else { 0 }
     }
 
     /// The outer traffic class of a frame: DSCP copied or set, ECN in RFC 6040's normal mode.
@@ -176,6 +196,7 @@ impl Udp {
 
     /// That of a frame with these headers.
     pub(super) fn class_of(&self, frame: &[u8]) -> u8 {
+        let frame = &frame[self.tag_len()..];
         match self.headers {
             Headers::V4 { .. } => frame[15],
             Headers::V6(_) => frame[14] << 4 | frame[15] >> 4,
@@ -188,6 +209,15 @@ impl Udp {
     /// If it is shorter.
     #[inline]
     pub(super) fn write(&self, frame: &mut [u8], lane: Lane, class: u8) {
+        let Some(vlan) = self.vlan else { return self.write_untagged(frame, lane, class) };
+        self.write_untagged(&mut frame[TAG_LEN..], lane, class);
+        frame.copy_within(TAG_LEN..TAG_LEN + MACS_LEN, 0);
+        frame[MACS_LEN..ETHER_LEN].copy_from_slice(&TAGGED);
+        frame[ETHER_LEN..ETHER_LEN + 2].copy_from_slice(&vlan.to_be_bytes());
+    }
+
+    #[inline]
+    fn write_untagged(&self, frame: &mut [u8], lane: Lane, class: u8) {
         let all = frame.len();
         let port = self.source_ports.get(lane.index()).unwrap_or(&self.source_ports[0]);
         let port = port.to_be_bytes();
@@ -225,20 +255,45 @@ impl Udp {
     /// The kind of any other frame.
     #[inline]
     pub(super) fn look(&self, frame: &[u8]) -> Result<u8, Unwrapped> {
-        match &self.headers {
+        let frame = match self.vlan {
+            None => frame,
+            Some(vlan) => untagged(frame, vlan).ok_or(Unwrapped::Foreign)?,
+        };
+        let ecn = match &self.headers {
             Headers::V4 { bytes, .. } => v4(frame, bytes),
             Headers::V6(bytes) => v6(frame, bytes),
-        }
-        .ok_or_else(|| self.judge(frame))
+        };
+        ecn.map_or_else(|| self.judge(frame), Ok)
     }
 
-    /// A frame that is not a datagram of the peer as it should be.
+    /// The part of a frame that a port without VLAN sees as a frame, its MAC addresses aside, if the frame has a tag without a
+    /// VLAN: a priority tag (IEEE 802.1Q).
+    #[inline]
+    pub(super) fn without_priority_tag<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        untagged(frame, 0).filter(|_| self.vlan.is_none())
+    }
+
+    /// Removes the priority tag of a frame that was not taken, and looks at the frame again; `None` if it has none.
     #[cold]
-    fn judge(&self, frame: &[u8]) -> Unwrapped {
+    pub(super) fn again<F: Headroom>(&self, frame: &mut F) -> Option<Result<u8, Unwrapped>> {
+        self.without_priority_tag(frame.bytes())?;
+        frame.bytes_mut().copy_within(..MACS_LEN, TAG_LEN);
+        frame.shrink_front(TAG_LEN);
+        Some(self.look(frame.bytes()))
+    }
+
+    /// A frame without its tag that is not a datagram of the peer as the peer sends it. A network may have filled in its UDP
+    /// checksum.
+    #[cold]
+    fn judge(&self, frame: &[u8]) -> Result<u8, Unwrapped> {
         let is_v4 = matches!(self.headers, Headers::V4 { .. });
         match self.fault(frame, is_v4) {
-            Some(fault) => Unwrapped::Faulty(fault),
-            None => Unwrapped::Foreign,
+            Some(OuterFault::Checksum) if is_summed(frame, is_v4) => {
+                let class = if is_v4 { frame[15] } else { frame[15] >> 4 };
+                Ok(class & ECN)
+            }
+            Some(fault) => Err(Unwrapped::Faulty(fault)),
+            None => Err(Unwrapped::Foreign),
         }
     }
 
@@ -301,6 +356,30 @@ fn v4(frame: &[u8], ours: &[u8; V4_LEN]) -> Option<u8> {
         && be16(head, 40) == 0
         && is_sum_right(head);
     is_ours.then_some(head[15] & ECN)
+}
+
+/// The part of a frame behind the first four bytes, if the frame is tagged with this VLAN: all but the MAC addresses is then
+/// where a frame without a tag has it.
+#[inline]
+fn untagged(frame: &[u8], vlan: u16) -> Option<&[u8]> {
+    let is_tagged = frame.get(MACS_LEN..ETHER_LEN)? == TAGGED
+        && be16(frame.get(ETHER_LEN..ETHER_LEN + 2)?, 0) & VLAN == vlan;
+    is_tagged.then(|| &frame[TAG_LEN..])
+}
+
+/// Whether a datagram of which all lengths are right has a UDP checksum, and it and that of the IPv4 header are right.
+fn is_summed(frame: &[u8], is_v4: bool) -> bool {
+    let sum_of = |bytes: &[u8]| {
+        let (words, rest) = bytes.as_chunks::<2>();
+        let rest = rest.first().map_or(0, |last| u32::from(*last) << 8);
+        words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum::<u32>() + rest
+    };
+    let (addresses, udp) = if is_v4 { (26, V4_LEN - UDP_LEN) } else { (22, V6_LEN - UDP_LEN) };
+    let Some(datagram) = frame.get(udp..) else { return false };
+    let is_header_right = !is_v4 || frame.first_chunk::<V4_LEN>().is_some_and(is_sum_right);
+    // The pseudo header: addresses, protocol and length.
+    let pseudo = sum_of(&frame[addresses..udp]) + u32::from(UDP) + datagram.len() as u32;
+    is_header_right && be16(datagram, 6) != 0 && fold(pseudo + sum_of(datagram)) == 0xffff
 }
 
 /// The sum doesn't depend on the order of bytes (RFC 1071), so that words are read as they lie.

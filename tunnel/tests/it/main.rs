@@ -17,6 +17,7 @@ mod session;
 mod silence;
 mod spray;
 mod support;
+mod tags_and_sums;
 mod tolerance;
 mod tunnel;
 mod world;

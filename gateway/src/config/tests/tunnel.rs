@@ -96,12 +96,13 @@ fn a_tunnel_over_udp_has_addresses() {
         gateway: None,
         peer: [192, 0, 2, 2].into(),
         dscp: None,
+        vlan: None,
     };
     assert_eq!((c.tunnel.mode, c.tunnel.port), (TunnelMode::Udp, 49791));
     assert_eq!(c.wan[0].udp, Some(expected));
     assert_eq!(c.recovery.mode, Recovery::Off);
     let routed = "address = \"2001:db8::1/64\"\npeer = \"2001:db8:1::1\"\n\
-                  gateway = \"2001:db8::ff\"\ndscp = 26\ntunnel_port = 5000\n";
+                  gateway = \"2001:db8::ff\"\ndscp = 26\nvlan = 4094\ntunnel_port = 5000\n";
     let c = good(&udp(routed));
     let found = c.wan[0].udp.expect("addresses");
     assert_eq!((found.gateway, found.dscp), (Some("2001:db8::ff".parse().unwrap()), Some(26)));
@@ -205,6 +206,10 @@ fn addresses_lead_to_the_peer() {
     refuses(&udp(&routed("192.0.2.1")), &["wan.gateway: found 192.0.2.1, which is this box's"]);
     refuses(&udp(&routed("2001:db8::1")), &["wan.gateway: found 2001:db8::1 beside"]);
     refuses(&udp(&(both("192.0.2.2") + "dscp = 64\n")), &["wan.dscp: found 64", "0 to 63"]);
+    for vlan in ["0", "4095"] {
+        let text = udp(&(both("192.0.2.2") + &format!("vlan = {vlan}\n")));
+        refuses(&text, &[&format!("wan.vlan: found {vlan}"), "1 to 4094"]);
+    }
     refuses(&udp(&(both("192.0.2.2") + "tunnel_port = 4791\n")), &["wan.tunnel_port", "RoCE's"]);
     let lost = udp(&both("192.0.2.2")).replace("tunnel = \"udp\"\n", "tunnel = \"ethernet\"\n");
     let Err(refusal) = parse(Path::new("gw.toml"), &lost, None, None) else { panic!("refused") };

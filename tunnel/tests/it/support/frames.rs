@@ -21,7 +21,7 @@ const PEER_V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0
 pub fn udp_config(v4: bool) -> UdpConfig {
     let (address, peer) = if v4 { (HERE_V4, PEER_V4) } else { (HERE_V6, PEER_V6) };
     let source_ports = (0..8).map(|n| DEFAULT_SOURCE_PORT + n).collect();
-    UdpConfig { mac: MAC, address, peer, port: DEFAULT_PORT, source_ports, dscp: None }
+    UdpConfig { mac: MAC, address, peer, port: DEFAULT_PORT, source_ports, dscp: None, vlan: None }
 }
 
 /// This box and its peer, for each encapsulation.

@@ -206,6 +206,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             port: 4_792,
             source_ports: (SOURCE_PORT..SOURCE_PORT + 16).collect(),
             dscp: None,
+            vlan: None,
         }));
         udp.set_next_hop(Some(mac(7)));
         udp

@@ -80,6 +80,7 @@ fn encapsulation(scene: &Scene, me: usize, part: Part) -> Encapsulation {
         port: DEFAULT_PORT,
         source_ports: source_ports(part, address, peer, DEFAULT_PORT, 1),
         dscp: None,
+        vlan: None,
     }))
 }
 
