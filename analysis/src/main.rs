@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("lr2-analyze: {message}");
+            manual::out::complain(format_args!("lr2-analyze: {message}"));
             ExitCode::from(2)
         }
     }
@@ -77,7 +77,7 @@ fn run(options: &Options) -> Result<(), String> {
     check(&report, &contents).map_err(|what| format!("{name} {what}"))?;
     report.warnings = warnings(&report.totals, &contents);
     for warning in &report.warnings {
-        eprintln!("lr2-analyze: {name} {warning}");
+        manual::out::complain(format_args!("lr2-analyze: {name} {warning}"));
     }
     if let Some(file) = &options.html {
         std::fs::write(file, html::page(&report, &name.to_string(), options.flows))

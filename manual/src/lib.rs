@@ -1,7 +1,9 @@
-//! Man pages and completions of the programs, made from their command lines, so that they name every option.
+//! Man pages and completions of the programs, made from their command lines, so that they name every option; and their [`out`]put.
 //!
 //! A program without commands of its own answers [`answer`] first: `PROGRAM man FOLDER` and `PROGRAM completions
 //! SHELL`. The packages are made with both.
+
+pub mod out;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -72,14 +74,15 @@ fn write(commands: &[Command], program: &Command, found: &ArgMatches) -> ExitCod
         Some((_, of)) => {
             let mut text = Vec::new();
             completions(program, *of.get_one("shell").unwrap_or(&Shell::Bash), &mut text);
-            io::stdout().write_all(&text)
+            out::print(String::from_utf8_lossy(&text));
+            Ok(())
         }
         None => Ok(()),
     };
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", program.get_name());
+            out::complain(format_args!("{}: {error}", program.get_name()));
             ExitCode::FAILURE
         }
     }

@@ -14,11 +14,11 @@ fn main() -> ExitCode {
     }
     match Cli::parse().execute(&simulator::run::run) {
         Ok(text) => {
-            print!("{text}");
+            manual::out::print(text);
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            eprintln!("{}", failure.message);
+            manual::out::complain(format_args!("{}", failure.message));
             ExitCode::from(failure.code)
         }
     }

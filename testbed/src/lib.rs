@@ -27,10 +27,11 @@ pub fn main(program: &str, run: impl FnOnce() -> anyhow::Result<ExitCode>) -> Ex
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .log_internal_errors(false)
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
     run().unwrap_or_else(|error| {
-        eprintln!("{program}: {error:#}");
+        manual::out::complain(format_args!("{program}: {error:#}"));
         ExitCode::FAILURE
     })
 }

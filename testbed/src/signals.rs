@@ -52,5 +52,5 @@ pub fn skip_flag() -> Result<SkipFlag> {
 
 /// Announces that the ports are open; scripts wait for it.
 pub fn ready(program: &str) {
-    eprintln!("{program}: ready");
+    manual::out::complain(format_args!("{program}: ready"));
 }

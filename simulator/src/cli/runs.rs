@@ -81,7 +81,10 @@ pub(super) fn all(
     if std::io::stderr().is_terminal() {
         let events: u64 = of_scenario.iter().flatten().map(|run| run.packet_events).sum();
         let took = begin.elapsed().as_secs_f64();
-        eprintln!("{:.1} million packet events in {took:.1} s", events as f64 / 1e6);
+        manual::out::complain(format_args!(
+            "{:.1} million packet events in {took:.1} s",
+            events as f64 / 1e6
+        ));
     }
     Ok(of_scenario)
 }

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     }
     let options = Options::parse().checked().unwrap_or_else(|error| error.exit());
     if options.list {
-        print!("{}", testbed::rnic_check::list());
+        manual::out::print(format_args!("{}", testbed::rnic_check::list()));
         return ExitCode::SUCCESS;
     }
     testbed::main("lr2-check-rnic", || run(&options))
