@@ -13,6 +13,8 @@ use crate::report::Problem;
 pub struct Document<'d> {
     /// The file, then the values that options put in place of its own.
     text: &'d str,
+    /// Where each line begins, in ascending order.
+    lines: Vec<usize>,
     /// Where the text of each option begins, and the option.
     options: Vec<(usize, String)>,
     problems: RefCell<Vec<Problem>>,
@@ -34,8 +36,10 @@ impl<'d> Document<'d> {
         options: Vec<(usize, String)>,
         syntax: &[toml::de::Error],
     ) -> Self {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
         let mut doc = Self {
             text,
+            lines: std::iter::once(0).chain(ends).collect(),
             options,
             problems: RefCell::default(),
             positions: RefCell::default(),
@@ -134,9 +138,10 @@ impl<'d> Document<'d> {
     }
 
     fn line_and_column(&self, offset: usize) -> (usize, usize) {
-        let before = &self.text[..self.text.floor_char_boundary(offset)];
-        let start = before.rfind('\n').map_or(0, |n| n + 1);
-        (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+        let offset = self.text.floor_char_boundary(offset);
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let start = self.lines[line - 1];
+        (line, self.text[start..offset].chars().count() + 1)
     }
 
     /// Remembers that the reader asked for `key` (with its section).
