@@ -32,29 +32,44 @@ pub fn next(file: &Path, clock: u64) -> Boot {
     Boot { id, warning: unwritten.or(odd) }
 }
 
-/// The finding of `--check` about `file`, which stays unchanged: one sentence, and whether it is
-/// a warning.
-pub fn check(file: &Path) -> (String, bool) {
-    let may_write = match file.try_exists() {
-        Ok(true) => File::options().append(true).open(file).map(drop),
-        Ok(false) => may_create(file),
-        Err(error) => Err(error),
-    };
-    match (last(file), may_write) {
-        (Err(problem), _) => (problem, true),
-        (_, Err(error)) => (cant_keep(file, &error), true),
+/// A finding about the file, in one sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// The boot id is kept.
+    Kept(String),
+    /// The boot id can be kept from the next start on, or if the folder is made until then, as systemd makes it.
+    Warning(String),
+    /// The boot id can't be kept: the folder is there, and takes no file.
+    Fault(String),
+}
+
+/// The finding of `--check` about `file`, which stays unchanged. A file beside it is made and removed.
+pub fn check(file: &Path) -> Finding {
+    match (last(file), probe(file)) {
+        (_, Err(error)) if !folder(file).exists() => Finding::Warning(cant_keep(file, &error)),
+        (_, Err(error)) => Finding::Fault(cant_keep(file, &error)),
+        (Err(problem), Ok(())) => Finding::Warning(problem),
         (Ok(BootId::NONE), Ok(())) => {
-            (format!("The boot id will be kept in {}.", file.display()), false)
+            Finding::Kept(format!("The boot id will be kept in {}.", file.display()))
         }
-        (Ok(last), Ok(())) => {
-            (format!("The boot id is kept in {}; the last was {last}.", file.display()), false)
-        }
+        (Ok(last), Ok(())) => Finding::Kept(format!(
+            "The boot id is kept in {}; the last was {last}.",
+            file.display()
+        )),
     }
 }
 
-fn may_create(file: &Path) -> io::Result<()> {
-    let folder = folder(file);
-    if folder.is_dir() { Ok(()) } else { Err(io::Error::from(ErrorKind::NotFound)) }
+/// Does what a start does with the file, under another name.
+fn probe(file: &Path) -> io::Result<()> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".check.{}", std::process::id()));
+    let probe = folder(file).join(name);
+    let written = File::create(&probe).and_then(|mut probe| {
+        writeln!(probe, "{}", u64::MAX)?;
+        probe.sync_all()
+    });
+    let removed = fs::remove_file(&probe);
+    written.and(removed)
 }
 
 /// The folder that a file is in.
@@ -121,7 +136,8 @@ mod tests {
             [next(500), next(900), next(100), next(100), next(2_000)],
             [500, 900, 901, 902, 2_000]
         );
-        assert!(check(&file).0.ends_with("the last was 2000."), "{:?}", check(&file));
+        let Finding::Kept(text) = check(&file) else { panic!("{:?}", check(&file)) };
+        assert!(text.ends_with("the last was 2000."), "{text}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
     }
 
@@ -132,7 +148,7 @@ mod tests {
         let Boot { id, warning } = next(&file, 700);
         assert_eq!(id.0, 700);
         assert!(warning.is_some_and(|text| text.starts_with("can't keep the boot id in /")));
-        assert!(check(&file).1, "it is said before, too");
+        assert!(matches!(check(&file), Finding::Warning(_)), "it is said before, too");
     }
 
     #[test]
@@ -140,10 +156,20 @@ mod tests {
         let folder = tempdir().unwrap();
         let file = folder.path().join("boot");
         fs::write(&file, "yesterday\n").unwrap();
-        assert!(check(&file).1);
+        assert!(matches!(check(&file), Finding::Warning(_)));
         let Boot { id, warning } = next(&file, 700);
         assert_eq!(id.0, 700);
         assert!(warning.is_some_and(|text| text.contains("holds no boot id")));
         assert_eq!(next(&file, 600), Boot { id: BootId(701), warning: None });
+    }
+
+    /// As on a file system that is read-only or full: the folder is there.
+    #[test]
+    fn a_folder_that_takes_no_file_is_a_fault() {
+        let finding = check(Path::new("/proc/self/lr2-boot"));
+        let Finding::Fault(text) = &finding else { panic!("{finding:?}") };
+        assert!(text.starts_with("can't keep the boot id in /proc/self/lr2-boot ("), "{text}");
+        let full = check(Path::new("/dev/full/boot"));
+        assert!(matches!(full, Finding::Fault(_)), "{full:?}");
     }
 }

@@ -82,6 +82,26 @@ pub enum What {
         /// Its round trip in microseconds.
         round_trip_us: u64,
     },
+    /// The last lanes of a port that carried new frames carry none any more.
+    PortLanesDown {
+        /// The port.
+        port: &'static str,
+        /// How many lanes.
+        lanes: u8,
+        /// Why.
+        reason: &'static str,
+        /// Frames that go out again on lanes of other ports.
+        moved: u64,
+    },
+    /// Lanes of a port that were down carry new frames again, and all of the port do.
+    PortLanesBack {
+        /// The port.
+        port: &'static str,
+        /// How many lanes.
+        lanes: u8,
+        /// The shortest round trip of these in microseconds.
+        round_trip_us: u64,
+    },
     /// A lane was seen to reorder more: a missing number is waited for longer than before.
     ToleranceRaised {
         /// The lane.
@@ -102,7 +122,7 @@ pub enum What {
 
 impl What {
     /// The names of all kinds, in the order of [`kind`](Self::kind).
-    pub const KINDS: [&'static str; 10] = [
+    pub const KINDS: [&'static str; 12] = [
         "link_up",
         "link_down",
         "session_up",
@@ -113,6 +133,8 @@ impl What {
         "tolerance_raised",
         "link_held",
         "link_released",
+        "port_lanes_down",
+        "port_lanes_back",
     ];
 
     /// The position of its name among [`KINDS`](Self::KINDS).
@@ -128,6 +150,8 @@ impl What {
             Self::ToleranceRaised { .. } => 7,
             Self::LinkHeld { .. } => 8,
             Self::LinkReleased { .. } => 9,
+            Self::PortLanesDown { .. } => 10,
+            Self::PortLanesBack { .. } => 11,
         }
     }
 
@@ -138,11 +162,13 @@ impl What {
             | Self::LinkReleased { .. }
             | Self::SessionUp { .. }
             | Self::LaneBack { .. }
+            | Self::PortLanesBack { .. }
             | Self::ToleranceRaised { .. } => false,
             Self::LinkDown { .. }
             | Self::LinkHeld { .. }
             | Self::SessionLost { .. }
             | Self::LaneDown { .. }
+            | Self::PortLanesDown { .. }
             | Self::GapGivenUp { .. } => true,
         }
     }
@@ -193,6 +219,14 @@ impl fmt::Display for What {
                 f,
                 "lane {lane} of port {port} is back, its round trip is {round_trip_us} us"
             ),
+            Self::PortLanesDown { port, lanes, reason, moved } => write!(
+                f,
+                "all lanes of port {port} are down, {lanes} at once: {reason}; {moved} frame(s) go out again on lanes of other ports"
+            ),
+            Self::PortLanesBack { port, lanes, round_trip_us } => write!(
+                f,
+                "all lanes of port {port} are back, {lanes} at once, the shortest round trip is {round_trip_us} us"
+            ),
             Self::ToleranceRaised { lane, depth, loss_wait_us } => write!(
                 f,
                 "lane {lane} reorders: a missing number is waited for until {depth} later ones came, or for {loss_wait_us} us"
@@ -228,6 +262,8 @@ mod tests {
             What::ToleranceRaised { lane: 0, depth: 8, loss_wait_us: 50 },
             What::LinkHeld { port: "lan", reason: "" },
             What::LinkReleased { port: "lan" },
+            What::PortLanesDown { port: "wan", lanes: 8, reason: "", moved: 0 },
+            What::PortLanesBack { port: "wan", lanes: 8, round_trip_us: 0 },
         ];
         for (n, what) in all.iter().enumerate() {
             assert_eq!(what.kind(), n);

@@ -8,13 +8,16 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser};
 use gateway::config::{self, Machine, Pairs, ROLES, Refusal, Report, Role, Statement};
+use gateway::control::socket;
 use gateway::cores::{self, Verdict};
-use gateway::held;
 use gateway::log::Log;
+use gateway::{boot, held};
+use manual::out;
 use tracing_subscriber::EnvFilter;
 
 /// Repairs losses of RoCEv2 traffic on a long-haul link, inside the network.
@@ -100,7 +103,7 @@ fn main() -> ExitCode {
         Ok(pairs) => (pairs, None),
         Err(Refusal { unfit: Some(pairs), report }) => (pairs, Some(report)),
         Err(Refusal { report, .. }) => {
-            eprintln!("{report}");
+            out::complain(report);
             return ExitCode::from(2);
         }
     };
@@ -108,7 +111,7 @@ fn main() -> ExitCode {
         return check(&cli, &pairs, machine.as_ref(), refusal);
     }
     if let Some(report) = refusal {
-        eprintln!("{report}");
+        out::complain(report);
         return ExitCode::FAILURE;
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
@@ -118,6 +121,8 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        // A log without a reader ends no gateway.
+        .log_internal_errors(false)
         .with_filter_reloading();
     let handle = log.reload_handle();
     log.init();
@@ -127,11 +132,12 @@ fn main() -> ExitCode {
         tracing::warn!("{warning}");
     }
     // The hugepages are taken by now, so that nothing can be said of the machine.
-    let load = || config::load(&cli.config, cli.role, None).map_err(|it| it.report.to_string());
-    match gateway::run::run(&pairs, &load, log) {
+    let (file, role) = (cli.config, cli.role);
+    let load = move || config::load(&file, role, None).map_err(|it| it.report.to_string());
+    match gateway::run::run(&pairs, Arc::new(load), log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lr2-gateway: {error:#}");
+            out::complain(format_args!("lr2-gateway: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -140,7 +146,7 @@ fn main() -> ExitCode {
 /// Prints the answer of the doctor.
 fn examine(options: &Doctor) -> ExitCode {
     let findings = gateway::doctor::examine(&options.root);
-    findings.iter().for_each(|finding| println!("{finding}"));
+    findings.iter().for_each(|finding| out::println(finding));
     if findings.iter().any(|finding| finding.mend.is_some()) {
         ExitCode::FAILURE
     } else {
@@ -152,11 +158,11 @@ fn examine(options: &Doctor) -> ExitCode {
 fn release(options: &ReleaseLinks) -> ExitCode {
     match held::release(&options.folder.clone().unwrap_or_else(held::folder)) {
         Ok(raised) => {
-            raised.iter().for_each(|name| println!("{name} is set up"));
+            raised.iter().for_each(|name| out::println(format_args!("{name} is set up")));
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("lr2-gateway: {error:#}");
+            out::complain(format_args!("lr2-gateway: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -164,33 +170,44 @@ fn release(options: &ReleaseLinks) -> ExitCode {
 
 /// Prints the answer to `--check`.
 fn check(cli: &Cli, pairs: &Pairs, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
+    let warn = |warning: &str| {
+        out::complain(format_args!("{}: warning: {warning}", cli.config.display()));
+    };
+    let first = pairs.first();
+    let mut faults: Vec<_> =
+        first.socket.as_deref().and_then(socket::too_long).into_iter().collect();
     // The file of another machine is unknown.
-    let boot = machine.map(|_| gateway::boot::check(&pairs.first().peer.boot_file));
-    let kept = boot.iter().filter(|(_, is_warning)| *is_warning).map(|(text, _)| text);
-    for warning in pairs.warnings().iter().chain(kept) {
-        eprintln!("{}: warning: {warning}", cli.config.display());
+    let mut kept = None;
+    match machine.map(|_| boot::check(&first.peer.boot_file)) {
+        Some(boot::Finding::Kept(text)) => kept = Some(text),
+        Some(boot::Finding::Warning(text)) => warn(&text),
+        Some(boot::Finding::Fault(text)) => faults.push(format!("peer.boot_file: {text}")),
+        None => {}
     }
-    print!("{pairs}\n{}", Statement { pairs, machine });
-    if let Some((text, false)) = boot {
-        println!("#\n# {text}");
+    pairs.warnings().iter().for_each(|warning| warn(warning));
+    out::print(format_args!("{pairs}\n{}", Statement { pairs, machine }));
+    if let Some(text) = kept {
+        out::println(format_args!("#\n# {text}"));
     }
     // On this machine the trial below says so, by the speeds of the ports that it opens.
     let judged = if machine.is_none() { cores::by_file(pairs) } else { Vec::new() };
     for verdict in judged {
         match verdict {
-            Verdict::Enough(line) => println!("#\n# {line}"),
-            Verdict::TooFew(line) => eprintln!("{}: warning: {line}", cli.config.display()),
+            Verdict::Enough(line) => out::println(format_args!("#\n# {line}")),
+            Verdict::TooFew(line) => warn(&line),
         }
     }
-    match unfit {
+    let code = match unfit {
         // What this machine lacks is known already.
         None if machine.is_some() => trial(cli, pairs),
         None => ExitCode::SUCCESS,
         Some(report) => {
-            eprintln!("{report}");
+            out::complain(report);
             ExitCode::FAILURE
         }
-    }
+    };
+    faults.iter().for_each(|fault| out::complain(format_args!("lr2-gateway: {fault}")));
+    if faults.is_empty() { code } else { ExitCode::FAILURE }
 }
 
 /// Opens what a start opens.
@@ -198,15 +215,15 @@ fn trial(cli: &Cli, pairs: &Pairs) -> ExitCode {
     match gateway::run::trial::open(pairs) {
         Ok(found) => {
             for warning in &found.warnings {
-                eprintln!("{}: warning: {warning}", cli.config.display());
+                out::complain(format_args!("{}: warning: {warning}", cli.config.display()));
             }
             for line in &found.opened {
-                println!("# {line}");
+                out::println(format_args!("# {line}"));
             }
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("lr2-gateway: {error:#}");
+            out::complain(format_args!("lr2-gateway: {error:#}"));
             ExitCode::FAILURE
         }
     }

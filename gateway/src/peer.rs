@@ -53,8 +53,8 @@ pub struct Seen {
     pub standing: Standing,
     /// The version of its control messages.
     pub version: u8,
-    /// When it was last heard; `None`: a moment ago.
-    pub heard: Option<Time>,
+    /// When it was last heard.
+    pub heard: Time,
     /// When it last reported what arrived there.
     pub reported: Option<Time>,
     /// Round trip to it, once measured.
@@ -76,8 +76,8 @@ pub enum News {
         reason: &'static str,
         /// In whose name it came.
         from: Option<IpAddr>,
-        /// When; `None`: it is the newest message so far.
-        at: Option<Time>,
+        /// When.
+        at: Time,
     },
 }
 

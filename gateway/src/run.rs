@@ -35,7 +35,7 @@ use crate::config::{Config, Machine, Pairs, ROLES, word};
 use crate::control::actions::Actions;
 use crate::control::socket::{self, Socket};
 use crate::control::tunnel::Expected;
-use crate::control::{State, server};
+use crate::control::{State, health, server};
 use crate::instance::{Instance, Purpose};
 use crate::log::Log;
 use crate::notify::Notifier;
@@ -51,8 +51,8 @@ const SAMPLE: Duration = Duration::from_millis(500);
 pub use self::reloader::Load;
 
 /// The main thread's duties while the workers run.
-struct Duties<'a> {
-    reloader: Reloader<'a>,
+struct Duties {
+    reloader: Reloader,
     notifier: Notifier,
 }
 
@@ -62,7 +62,7 @@ struct Duties<'a> {
 /// # Errors
 /// In one line: the resource that was missing at the start, and how to get it. Of several pairs of ports, those that can
 /// be opened run.
-pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
+pub fn run(pairs: &Pairs, load: Load, log: Log) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     // First: a second gateway must not replace the socket of the first, nor set up interfaces that the first holds down.
     let _instance = claim(&pairs.first().eal.file_prefix)?;
@@ -175,7 +175,7 @@ fn work(
     (opened, mut unopened): (Vec<Opened<'_>>, Vec<Unopened<'_>>),
     states: &[Arc<State>],
     stop: &Arc<AtomicBool>,
-    duties: &mut Duties<'_>,
+    duties: &mut Duties,
 ) -> anyhow::Result<Ended> {
     let Some(first) = opened.first() else { return Ok(Ended::default()) };
     let Boot { id, warning } = boot(first.config)?;
@@ -232,7 +232,7 @@ fn work(
 /// Follows the workers until all have ended. What all pairs have in common is done here, the rest by each [`Watched`].
 /// `late` gives pairs that were opened since.
 fn supervise<'scope, 'a: 'scope>(
-    Duties { reloader, notifier }: &mut Duties<'_>,
+    Duties { reloader, notifier }: &mut Duties,
     states: &[Arc<State>],
     stop: &AtomicBool,
     all: &mut Vec<Watched<'scope, 'a>>,
@@ -268,6 +268,9 @@ fn supervise<'scope, 'a: 'scope>(
             let mut is_stalled = false;
             for watched in all.iter_mut() {
                 is_stalled |= watched.sample(stopping, now);
+            }
+            for state in states {
+                health::check(state, now);
             }
             // A stuck worker trips the watchdog.
             if !is_stalled {

@@ -155,7 +155,7 @@ pub struct EndPoint {
     owes_short: bool,
     /// The peer waits for a HELLO as long as the longest frame.
     owes_padded: bool,
-    last_refusal: Option<Refusal>,
+    last_refusal: Option<(Refusal, Time)>,
 }
 
 impl EndPoint {
@@ -211,8 +211,8 @@ impl EndPoint {
         }
     }
 
-    /// Why the newest message was refused, if it was.
-    pub const fn last_refusal(&self) -> Option<Refusal> {
+    /// Why the newest message was refused, if it was, and when.
+    pub const fn last_refusal(&self) -> Option<(Refusal, Time)> {
         self.last_refusal
     }
 
@@ -228,9 +228,12 @@ impl EndPoint {
         if self.hellos == 0 { Time::ZERO } else { self.hello_at + wait }
     }
 
-    /// When the session ends unless the peer is heard.
+    /// When the session ends unless the peer is heard; without a session, when the peer that was heard is forgotten.
     pub fn silence_at(&self, config: &SessionConfig) -> Time {
-        if self.up().is_some() { self.heard_at + config.peer_timeout } else { Time::NEVER }
+        match self.state {
+            State::Searching => Time::NEVER,
+            State::Heard(_) | State::Up(_) => self.heard_at + config.peer_timeout,
+        }
     }
 
     /// Bytes of the longest of our HELLOs that has reached the peer through a port in this session; 0: none has.
@@ -312,7 +315,7 @@ impl EndPoint {
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
         let read = message::read(bytes, keys).map_err(Refusal::from);
         let result = read.and_then(|read| self.take(config, now, port, read, bytes.len()));
-        self.last_refusal = result.as_ref().err().copied();
+        self.last_refusal = result.as_ref().err().map(|refusal| (*refusal, now));
         result
     }
 
@@ -358,14 +361,19 @@ impl EndPoint {
         }
     }
 
-    /// When the newest message of the session arrived.
+    /// When the newest message of the peer arrived.
     pub const fn heard_at(&self) -> Time {
         self.heard_at
     }
 
     /// Ends the session if nothing was heard for too long.
     pub fn on_timer(&mut self, config: &SessionConfig, now: Time) -> Option<Change> {
-        if now >= self.silence_at(config) { self.fall_silent(config) } else { None }
+        if now < self.silence_at(config) {
+            return None;
+        }
+        let change = self.fall_silent(config);
+        self.state = State::Searching;
+        change
     }
 
     /// Ends the session, if it is up: the peer is silent.
@@ -435,7 +443,7 @@ impl EndPoint {
         if (was_up || self.is_used) && !is_same {
             // The numbers of the peer's frames begin anew.
             self.offer(config);
-            self.hear(peer);
+            self.hear(now, peer);
             return Some(Change::Ended(End::PeerRestarted));
         }
         if names_us {
@@ -452,13 +460,13 @@ impl EndPoint {
         if was_up {
             return None;
         }
-        self.hear(peer);
+        self.hear(now, peer);
         None
     }
 
     /// Answers a HELLO of a box that does not know the offered session.
-    fn hear(&mut self, peer: Peer) {
-        self.state = State::Heard(peer);
+    fn hear(&mut self, now: Time, peer: Peer) {
+        (self.state, self.heard_at) = (State::Heard(peer), now);
         (self.owes_short, self.owes_padded) = (true, true);
         self.search_wait = Span::ZERO;
     }

@@ -19,6 +19,13 @@ pub(super) fn all(doc: &Document<'_>, config: &mut Config) {
     eal(doc, config);
     timers(doc, config);
     prefixes(config);
+    if !config.listen.ip().is_loopback() {
+        config.warnings.push(format!(
+            "control.listen: {} can be reached from other hosts, without a password: they read all that the API tells; use a \
+             loopback address and a proxy that asks who is there",
+            config.listen
+        ));
+    }
     if config.peer.keying == Keying::LabUnkeyed && doc.is_set("peer.lab_unkeyed") {
         config
             .warnings

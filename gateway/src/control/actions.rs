@@ -25,7 +25,7 @@ impl Actions {
         Self { log, stop, reloads: Mutex::default() }
     }
 
-    /// Asks the main thread to read the file again. It answers within some milliseconds.
+    /// Asks the main thread to read the file again. It answers when the file has been read, within a second.
     pub fn reload(&self) -> oneshot::Receiver<Reloaded> {
         let (to, from) = oneshot::channel();
         self.reloads().push(to);

@@ -43,7 +43,7 @@ pub(super) fn rendered(tunnels: Option<u8>) -> String {
         via: Via::Host([10, 2, 0, 1].into()),
         standing: Standing::Knows,
         version: 1,
-        heard: None,
+        heard: now,
         reported: Some(now),
         round_trip: Some(Span::from_millis(10)),
         told: None,

@@ -1,14 +1,17 @@
 //! Conditions in which the gateway forwards frames but can't do its job, found in the workers' counters: for `/healthz`, the
 //! log and the metrics.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::metrics::Metric;
 use common::time::Span;
 
 use super::State;
+use super::reason::{Kind, Reason};
 use crate::config::{Config, TunnelMode};
-use crate::telemetry::{LaneIo, PortIo, TunnelIo};
+use crate::port::{PORTS, PortId};
+use crate::telemetry::{LaneIo, PortIo, Published, TunnelIo};
 use crate::worker::io::RESERVE;
 
 /// Time in which a counter has to grow by enough.
@@ -23,52 +26,9 @@ const OVERTAKEN: u64 = 1_000;
 /// Flows that the operator has left to the RNICs that are more than are under test.
 const MANY: u64 = 16;
 
-/// A condition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// The boxes' keys differ.
-    Key,
-    /// Their messages have different versions.
-    Version,
-    /// Nobody answers.
-    NoPeer,
-    /// LAN and WAN look swapped.
-    Swapped,
-    /// Frames are longer than a port's MTU.
-    Mtu,
-    /// A pool is exhausted.
-    Pool,
-    /// Packets are late by more than is waited for.
-    Tolerance,
-    /// The operator has left many flows to the RNICs.
-    Operator,
-    /// The tunnel protects not every frame.
-    Tunnel,
-}
-
-impl Kind {
-    /// All, and their names in labels.
-    pub const ALL: [(Self, &'static str); 9] = [
-        (Self::Key, "key"),
-        (Self::Version, "version"),
-        (Self::NoPeer, "no_peer"),
-        (Self::Swapped, "swapped_ports"),
-        (Self::Mtu, "mtu"),
-        (Self::Pool, "pool"),
-        (Self::Tolerance, "tolerance"),
-        (Self::Operator, "operator"),
-        (Self::Tunnel, "tunnel"),
-    ];
-}
-
-/// A condition that holds, and what to do, in one line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
-    /// Which.
-    pub kind: Kind,
-    /// The line.
-    pub text: String,
-}
+const STALLED: &str = "the port takes no frames, and those that waited were dropped: is its link good? A packet socket (net_af_packet) \
+                       that was given a frame above its interface's MTU takes none any more: give the interface the MTU of the port's key, \
+                       and restart the gateway";
 
 /// A counter that grows by enough within a while.
 #[derive(Debug, Default)]
@@ -144,7 +104,7 @@ impl Counts {
         };
         let long = state.workers.iter().map(|worker| {
             let io = worker.io();
-            let ports = crate::port::PortId::all(state.wans);
+            let ports = PortId::all(state.wans);
             ports.map(|port| io.port(port, PortIo::RxTooLong)).sum::<u64>()
         });
         Self {
@@ -178,6 +138,8 @@ pub struct Conditions {
     cache: Growth,
     tolerance: Growth,
     overtaken: Growth,
+    /// By [`PortId::index`].
+    stalled: [Growth; PORTS],
 }
 
 const SECOND: Span = Span::from_millis(1_000);
@@ -207,11 +169,12 @@ impl Conditions {
             cache: Growth::default(),
             tolerance: Growth::default(),
             overtaken: Growth::default(),
+            stalled: Default::default(),
         }
     }
 
     /// The conditions that hold. To be called about twice a second.
-    pub fn look(&mut self, state: &State, mbufs_free: u32, now: Instant) -> Vec<Problem> {
+    pub fn look(&mut self, state: &State, mbufs_free: u32, now: Instant) -> Vec<Reason> {
         // A reload may have changed it.
         self.patience = state.facts().patience;
         let mut found = self.judge(Counts::of(state), now);
@@ -219,12 +182,18 @@ impl Conditions {
         if mbufs_free < RESERVE {
             let text =
                 "free mbufs are nearly exhausted: raise pool.mbufs, or make the pools smaller";
-            found.push(Problem { kind: Kind::Pool, text: text.to_owned() });
+            found.push(Reason::degraded(Kind::Pool, text, "lr2ctl pools"));
+        }
+        for (port, growth) in PortId::all(state.wans).zip(&mut self.stalled) {
+            let dropped = |worker: &Arc<Published>| worker.io().port(port, PortIo::DropStalled);
+            if growth.look(state.workers.iter().map(dropped).sum(), 1, now) {
+                found.push(Reason::down(Kind::Stalled, STALLED, "ip -s link").at(port));
+            }
         }
         found
     }
 
-    fn judge(&mut self, counts: Counts, now: Instant) -> Vec<Problem> {
+    fn judge(&mut self, counts: Counts, now: Instant) -> Vec<Reason> {
         let Counts { bad_tag, announced, answers, .. } = counts;
         let unanswered = self.unanswered.look(announced, answers, self.patience, now);
         let other_key = self.key.look(bad_tag, 1, now);
@@ -233,60 +202,72 @@ impl Conditions {
         self.overtaken.look(counts.misjudged + counts.late, u64::MAX, now);
         let least = (self.overtaken.grown / OVERTAKEN).max(100);
         let late = self.tolerance.look(counts.misjudged, least, now);
+        let degraded =
+            |holds: bool, kind, text, next| holds.then(|| Reason::degraded(kind, text, next));
         let found = [
-            (
-                Kind::Key,
+            degraded(
                 other_key && unanswered,
-                "the peer refuses our key, and we refuse its key: peer.key_file must have the same content on both boxes",
-            ),
-            (
                 Kind::Key,
+                "the peer refuses our key, and we refuse its key: peer.key_file must have the same content on both boxes",
+                "lr2ctl peers",
+            ),
+            degraded(
                 other_key && !unanswered,
+                Kind::Key,
                 "we refuse the peer's key: peer.key_file must have the same content on both boxes (lr2_dropped_frames_total{reason=\"control_bad_tag\"})",
+                "lr2ctl peers",
             ),
-            (
-                Kind::Version,
+            degraded(
                 self.version.look(counts.version, 1, now),
+                Kind::Version,
                 "the peer's messages have another version: install one release on both boxes",
+                "lr2ctl peers",
             ),
-            (
-                Kind::NoPeer,
+            degraded(
                 unanswered && !other_key,
+                Kind::NoPeer,
                 "no peer answers although traffic flows, which crosses unprotected: is the other box running, with another recovery.mode than \"off\" and the same peer.control_opcode, and are LAN and WAN the right way round on both? Hosts without a gateway are left out by peer.remote_prefixes",
+                "lr2ctl flows",
             ),
-            (
-                Kind::Swapped,
+            degraded(
                 self.swapped.look(counts.from_lan, 1, now),
+                Kind::Swapped,
                 "LAN and WAN look swapped: messages of another box arrive at the LAN port; exchange lan.device and wan.device, or the cables",
+                "lr2ctl ports",
             ),
-            (
-                Kind::Mtu,
-                self.too_long.look(counts.too_long, 1, now),
-                "frames that are longer than a port's MTU arrive and are dropped: raise lan.mtu and wan.mtu; in front of net_af_packet, switch off what merges segments: ethtool -K INTERFACE gro off, and tx off at hosts behind a veth (lr2_port_receive_dropped_frames_total{reason=\"too_long\"})",
-            ),
-            (
-                Kind::Pool,
+            self.too_long.look(counts.too_long, 1, now).then(|| {
+                Reason::down(
+                    Kind::Mtu,
+                    "frames that are longer than a port's MTU arrive and are dropped: raise lan.mtu and wan.mtu; in front of net_af_packet, switch off the offload that merges segments (gro; tx at hosts behind a veth) (lr2_port_receive_dropped_frames_total{reason=\"too_long\"})",
+                    "ethtool -K INTERFACE gro off",
+                )
+            }),
+            degraded(
                 self.reorder_pool.look(counts.reorder_pool, SEVERAL, now),
-                "the reordering pool is exhausted, so that losses are left to the RNICs: raise recovery.reorder_pool",
-            ),
-            (
                 Kind::Pool,
+                "the reordering pool is exhausted, so that losses are left to the RNICs: raise recovery.reorder_pool",
+                "lr2ctl pools",
+            ),
+            degraded(
                 self.cache.look(counts.cache, SEVERAL, now),
+                Kind::Pool,
                 "the resend cache is exhausted, so that losses are left to the RNICs: raise recovery.resend_cache",
+                "lr2ctl pools",
             ),
-            (
-                Kind::Tolerance,
+            degraded(
                 late,
+                Kind::Tolerance,
                 "packets are late by more than is waited for, and are resent in vain: raise recovery.tolerance_depth and tolerance_wait, or use recovery.tolerance = \"auto\"",
+                "lr2ctl recovery",
             ),
-            (
-                Kind::Operator,
+            degraded(
                 counts.unprotected >= MANY,
-                "the operator has left many flows to the RNICs (lr2ctl flows --state unprotected): lr2ctl protect, where that has served its purpose",
+                Kind::Operator,
+                "the operator has left many flows to the RNICs: protect them again, where that has served its purpose (lr2ctl protect)",
+                "lr2ctl flows --state unprotected",
             ),
         ];
-        let holds = found.into_iter().filter(|(_, holds, _)| *holds);
-        holds.map(|(kind, _, text)| Problem { kind, text: text.to_owned() }).collect()
+        found.into_iter().flatten().collect()
     }
 }
 
@@ -307,7 +288,7 @@ mod tests {
         let mut each = |half: u32| {
             grow(half, &mut counts);
             let found = conditions.judge(counts, start + Duration::from_millis(500) * half);
-            found.into_iter().map(|problem| (problem.kind, problem.text)).collect()
+            found.into_iter().map(|reason| (reason.kind, reason.text.into_owned())).collect()
         };
         (0..halves).map(&mut each).collect()
     }
@@ -361,11 +342,31 @@ mod tests {
                 state.workers[0].store(&counters, &IoCounters::default());
                 let now = start + Duration::from_millis(500) * *half;
                 let found = conditions.look(&state, u32::MAX, now);
-                found.iter().any(|problem| problem.kind == Kind::NoPeer)
+                found.iter().any(|reason| reason.kind == Kind::NoPeer)
             });
             let first = said.next();
             assert_eq!(first, Some(2 * seconds + 1), "in half seconds");
         }
+    }
+
+    #[test]
+    fn a_port_that_takes_no_frames_is_named_until_it_takes_some() {
+        let config = good(&lab(""));
+        let state = State::new("both", 1, None).of(&config);
+        let (start, mut conditions) = (Instant::now(), Conditions::new(&config));
+        let mut io = IoCounters::default();
+        let mut said = Vec::new();
+        for second in 0..30_u32 {
+            io.add(PortId::LAN, PortIo::DropStalled, u64::from((1..5).contains(&second)));
+            state.workers[0].store(&Counters::default(), &io);
+            let now = start + Duration::from_secs(1) * second;
+            let found = conditions.look(&state, u32::MAX, now);
+            assert!(
+                found.iter().all(|it| (it.kind, it.port) == (Kind::Stalled, Some(PortId::LAN)))
+            );
+            said.extend(found.first().map(|_| second));
+        }
+        assert_eq!(said, (1..22).collect::<Vec<_>>(), "15 s from the end of its three seconds on");
     }
 
     #[test]

@@ -4,65 +4,71 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::reason::{self, Kind, Reason, Standing, Word};
 use super::{Fault, State};
 use crate::port::PortId;
+
+/// The command that shows the log.
+const LOG: &str = "journalctl -u lr2-gateway -n 50";
 
 /// Silence of a worker after which it counts as stalled. It publishes every
 /// few milliseconds.
 pub const STALL: Duration = Duration::from_secs(1);
 
-/// How a reason begins that says that frames are forwarded, and not all are protected.
-pub const DEGRADED: &str = "degraded: ";
-
-/// The same of all pairs of ports; of several, each reason begins with the name of its pair.
-///
-/// # Errors
-/// The reasons, in words.
-pub fn check_all(states: &[Arc<State>]) -> Result<(), Vec<String>> {
-    let mut all = Vec::new();
+/// The word and the lines of all pairs of ports: the worst word, and the reasons. Of several pairs, each line begins with the
+/// name of its pair.
+pub fn check_all(states: &[Arc<State>]) -> (Word, Vec<String>) {
+    let (mut worst, mut lines) = (Word::Ok, Vec::new());
     for state in states {
-        let named = |reason: String| match state.pair() {
-            Some(name) if states.len() > 1 => format!("pair {name}: {reason}"),
-            _ => reason,
-        };
-        all.extend(check(state).err().into_iter().flatten().map(named));
+        let standing = check(state, Instant::now());
+        worst = worst.max(reason::word(&standing));
+        lines.extend(standing.iter().map(|it| match state.pair() {
+            Some(name) if states.len() > 1 => format!("pair {name}: {it}"),
+            _ => it.to_string(),
+        }));
     }
-    if all.is_empty() { Ok(()) } else { Err(all) }
+    (worst, lines)
 }
 
-/// `Ok` if a pair of ports does its job, else the reasons why it does not.
-///
-/// # Errors
-/// The reasons, in words.
-pub fn check(state: &State) -> Result<(), Vec<String>> {
+/// The reasons for which a pair of ports does not do its job; none if it does. The main thread calls it with each sample, so
+/// that ages are right however rarely others ask.
+pub fn check(state: &State, now: Instant) -> Vec<Standing> {
+    state.ages.stamp(reasons(state), now)
+}
+
+fn reasons(state: &State) -> Vec<Reason> {
+    let down = |text: String, next| Reason::down(Kind::Box, text, next);
     if let Some(fault) = state.fault() {
-        return Err(vec![format!("it does not forward: {fault}")]);
+        return vec![down(format!("it does not forward: {fault}"), LOG)];
     }
     let Some(sample) = state.sample() else {
-        return Err(vec!["starting: ports are not open yet".into()]);
+        return vec![down("starting: ports are not open yet".into(), LOG)];
     };
     let mut reasons = Vec::new();
     if sample.stopping {
-        reasons.push("stopping".to_owned());
+        reasons.push(down("stopping".into(), LOG));
     }
     for (n, _) in sample.workers.iter().enumerate().filter(|(_, worker)| worker.stalled) {
-        reasons.push(silent(n));
+        reasons.push(down(silent(n), LOG));
     }
+    let is_wan_up = sample.up.iter().skip(1).any(|is_up| *is_up);
     for (port, is_up) in PortId::all(u8::MAX).zip(&sample.up) {
         if state.links.is_held(port) {
             let other =
                 if port == PortId::LAN { "no WAN port has a" } else { "the LAN port has no" };
-            reasons.push(format!(
+            let text = format!(
                 "port {} is taken down, as {other} link: mend that one (link_loss.forward)",
                 port.name()
-            ));
+            );
+            reasons.push(down(text, "lr2ctl ports"));
         } else if !is_up {
-            reasons.push(format!("port {} is down", port.name()));
+            let down = down(format!("port {} is down", port.name()), "lr2ctl ports");
+            let has_others = is_wan_up && port != PortId::LAN;
+            reasons.push(if has_others { Reason { word: Word::Degraded, ..down } } else { down });
         }
     }
-    // It forwards, and does not protect as it should.
-    reasons.extend(state.problems().iter().map(|problem| format!("{DEGRADED}{}", problem.text)));
-    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+    reasons.extend(state.reasons());
+    reasons
 }
 
 /// The sentence about a worker that stalls.
@@ -86,14 +92,15 @@ impl fmt::Display for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::conditions::{Kind, Problem};
     use crate::control::{Sample, WorkerHealth};
 
-    #[test]
-    fn every_reason_is_told() {
-        let state = State::new("both", 2, None);
-        assert!(check(&state).unwrap_err()[0].starts_with("starting"));
-        let sample = Sample {
+    fn said(state: &State) -> (Word, Vec<String>) {
+        let standing = check(state, Instant::now());
+        (reason::word(&standing), standing.iter().map(ToString::to_string).collect())
+    }
+
+    fn sample() -> Sample {
+        Sample {
             ports: vec![Default::default(); 2],
             up: vec![true; 2],
             mbufs_free: 1,
@@ -101,27 +108,57 @@ mod tests {
             workers: vec![WorkerHealth::default(); 2],
             stopping: false,
             ways: Vec::new(),
-        };
-        state.put(sample.clone());
-        assert_eq!(check(&state), Ok(()));
+        }
+    }
+
+    #[test]
+    fn every_reason_is_told() {
+        let state = State::new("both", 2, None);
+        let (word, lines) = said(&state);
+        assert_eq!(word, Word::Down);
+        assert!(lines[0].starts_with("down for 0s: starting"), "{lines:?}");
+        state.put(sample());
+        assert_eq!(said(&state), (Word::Ok, vec![]));
+        state.set_reasons(vec![Reason::degraded(Kind::NoPeer, "no peer answers", "lr2ctl peers")]);
+        let line = "degraded for 0s: no peer answers; next: lr2ctl peers".to_owned();
+        assert_eq!(said(&state), (Word::Degraded, vec![line.clone()]));
         state.put(Sample {
             up: vec![true, false],
             workers: vec![WorkerHealth::default(), WorkerHealth { stalled: true, busy_ratio: 0.0 }],
             stopping: true,
-            ..sample
+            ..sample()
         });
-        let text = "no peer answers".to_owned();
-        state.set_problems(vec![Problem { kind: Kind::NoPeer, text }]);
-        let reasons = check(&state).unwrap_err();
-        assert_eq!(reasons.len(), 4, "{reasons:?}");
-        assert!(reasons.contains(&"degraded: no peer answers".to_owned()));
-        assert!(reasons.iter().any(|reason| reason.starts_with("worker 1 ")), "{reasons:?}");
-        assert!(reasons.contains(&"port wan is down".to_owned()));
-        state.links.set_held(PortId::LAN, true);
-        let reasons = check(&state).unwrap_err();
-        assert!(
-            reasons.iter().any(|it| it.starts_with("port lan is taken down, as no WAN port has")),
-            "{reasons:?}"
+        let (word, lines) = said(&state);
+        let log = LOG;
+        assert_eq!(
+            (word, lines),
+            (
+                Word::Down,
+                vec![
+                    format!("down for 0s: stopping; next: {log}"),
+                    format!("down for 0s: worker 1 has shown no sign of life for 1 s; next: {log}"),
+                    "down for 0s: port wan is down; next: lr2ctl ports".into(),
+                    line,
+                ]
+            )
         );
+        state.links.set_held(PortId::LAN, true);
+        let (_, lines) = said(&state);
+        let held = "down for 0s: port lan is taken down, as no WAN port has a link";
+        assert!(lines.iter().any(|it| it.starts_with(held)), "{lines:?}");
+    }
+
+    /// The others carry the frames.
+    #[test]
+    fn a_wan_port_without_a_link_beside_others_drops_nothing() {
+        let state = State::new("both", 1, None);
+        for (up, word) in [
+            ([true, false, true], Word::Degraded),
+            ([true, false, false], Word::Down),
+            ([false, true, true], Word::Down),
+        ] {
+            state.put(Sample { up: up.to_vec(), ..sample() });
+            assert_eq!(said(&state).0, word, "{up:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use prometheus::proto::{
 use prometheus::{Encoder, TextEncoder};
 
 use super::State;
-use super::conditions::Kind;
+use super::reason::Kind;
 use super::tunnel::Expected;
 use crate::port::PortId;
 use crate::telemetry::{IoCounters, LaneIo, LoopIo, PortIo, TunnelIo};
@@ -240,10 +240,10 @@ fn tunnel(state: &State, expected: &Expected, families: &mut Families<'_>) {
 }
 
 fn peers(state: &State, families: &mut Families<'_>) {
-    let problems = state.problems();
-    let help = "Whether the gateway forwards, but can't protect all as it should, by reason: /healthz says what to do.";
+    let reasons = state.reasons();
+    let help = "Whether frames are not protected, or are dropped, by reason: /healthz has the sentence and the next command.";
     for (kind, reason) in Kind::ALL {
-        let holds = problems.iter().any(|problem| problem.kind == kind);
+        let holds = reasons.iter().any(|reason| reason.kind == kind);
         families.gauge("lr2_degraded", help, &[("reason", reason)], holds.into());
     }
     let wall = SystemTime::now();
@@ -381,12 +381,11 @@ mod tests {
         for line in ["lr2_pair_up{pair=\"east\"} 1", "lr2_pair_up{pair=\"west\"} 0"] {
             assert!(text.contains(line), "{text}");
         }
-        let health = crate::control::health::check_all(&states).unwrap_err();
-        assert!(health[0].starts_with("pair east: starting"), "{health:?}");
-        assert!(
-            health[1].starts_with("pair west: it does not forward: no such device"),
-            "{health:?}"
-        );
+        let (word, lines) = crate::control::health::check_all(&states);
+        assert_eq!(word.name(), "down");
+        assert!(lines[0].starts_with("pair east: down for 0s: starting"), "{lines:?}");
+        let fault = "pair west: down for 0s: it does not forward: no such device";
+        assert!(lines[1].starts_with(fault), "{lines:?}");
     }
 
     #[test]

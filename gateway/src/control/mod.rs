@@ -14,6 +14,7 @@ pub mod connections;
 pub mod events;
 pub mod flows;
 pub mod health;
+pub mod journal;
 pub mod links;
 mod listing;
 pub mod metrics;
@@ -23,7 +24,9 @@ pub mod neighbour;
 mod page;
 pub mod parameters;
 pub mod peers;
+pub mod reason;
 pub mod records;
+pub mod refused;
 mod routes;
 pub mod server;
 pub mod socket;
@@ -98,8 +101,10 @@ pub struct State {
     pub links: links::Links,
     /// The boxes at the other end.
     pub peers: peers::Peers,
-    /// The conditions that keep it from its job.
-    problems: Mutex<Vec<conditions::Problem>>,
+    /// The reasons that the watchers of the counters found.
+    reasons: Mutex<Vec<reason::Reason>>,
+    /// When each reason of any watcher began.
+    ages: reason::Ages,
     /// What the operator asks the main thread to do.
     pub actions: Arc<actions::Actions>,
     /// The flows that the workers know.
@@ -142,7 +147,8 @@ impl State {
             capabilities: capabilities::Capabilities::default(),
             links: links::Links::default(),
             peers: peers::Peers::default(),
-            problems: Mutex::default(),
+            reasons: Mutex::default(),
+            ages: reason::Ages::default(),
             actions: Arc::default(),
             flows: flows::Flows::default(),
             records: records::Records::default(),
@@ -217,14 +223,14 @@ impl State {
         *self.sample.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
     }
 
-    /// Replaces the conditions that hold.
-    pub fn set_problems(&self, problems: Vec<conditions::Problem>) {
-        *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    /// Replaces the reasons that the watchers of the counters found. Call with all of them, about twice a second.
+    pub fn set_reasons(&self, reasons: Vec<reason::Reason>) {
+        *self.reasons.lock().unwrap_or_else(PoisonError::into_inner) = reasons;
     }
 
-    /// The conditions that hold.
-    pub fn problems(&self) -> Vec<conditions::Problem> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The reasons of the last [`set_reasons`](Self::set_reasons).
+    pub fn reasons(&self) -> Vec<reason::Reason> {
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tunnels, in ascending order; none if there is no tunnel.
@@ -258,11 +264,12 @@ impl State {
         self.tunnels().map(|tunnel| tunnel.get(TunnelIo::DropSource)).sum()
     }
 
-    /// The reason why the tunnel does not protect every frame, in one line, as of this sample; `None` if it does.
-    pub fn tunnel_problem(&self, sample: &Sample) -> Option<String> {
-        let expected = self.tunnel.as_ref()?;
+    /// The reasons for which the tunnel does not protect every frame, as of this sample. `is_refusing`: the peer's datagrams come,
+    /// and this box refuses them, which is a reason of its own.
+    pub fn tunnel_reasons(&self, sample: &Sample, is_refusing: bool) -> Vec<reason::Reason> {
+        let Some(expected) = &self.tunnel else { return Vec::new() };
         let tunnels: Vec<_> = self.tunnels().map(PublishedTunnel::counters).collect();
-        tunnel::problems(expected, &tunnels, &sample.ways)
+        tunnel::reasons(expected, &tunnels, &tunnel::Known { ways: &sample.ways, is_refusing })
     }
 
     /// The last sample.

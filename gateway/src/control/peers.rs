@@ -40,19 +40,20 @@ impl Peers {
         };
         let mut inner = self.inner();
         match news {
-            News::Nobody => inner.peers.retain(|(other, _), _| *other != tunnel),
+            // The box stays listed, with the time at which it was last heard.
+            News::Nobody => {
+                for (_, (peer, told)) in inner.peers.iter_mut().filter(|((of, _), _)| *of == tunnel)
+                {
+                    (peer.state, *told) = ("silent".into(), None);
+                }
+            }
             News::Refused { reason, from, at } => {
-                let (old, time) = (inner.refused.get(&tunnel), ago(at));
-                let is_known = match at {
-                    // Several workers tell of one each.
-                    Some(_) => old.is_some_and(|old| old.time > time),
-                    None => old.is_some_and(|old| old.reason == reason),
-                };
-                if !is_known {
+                let time = ago(Some(at));
+                // Several workers tell of one each, again and again.
+                if inner.refused.get(&tunnel).is_none_or(|old| old.time < time) {
                     let from = from.map(|it| it.to_string());
-                    inner
-                        .refused
-                        .insert(tunnel, Refused { tunnel, reason: reason.into(), from, time });
+                    let refused = Refused { tunnel, reason: reason.into(), from, time };
+                    inner.refused.insert(tunnel, refused);
                 }
             }
             News::Seen(Seen {
@@ -77,19 +78,22 @@ impl Peers {
                     state: standing.word().into(),
                     message_version: version,
                     round_trip: round_trip.map(|span: Span| span.as_nanos() as f64 / 1e9),
-                    last_heard: ago(heard),
+                    last_heard: ago(Some(heard)),
                     last_report: reported.map(|at| ago(Some(at))),
                 };
-                if heard.is_none() {
+                if tunnel.is_some() {
                     // A tunnel has one peer.
                     inner.peers.retain(|(other, _), _| *other != tunnel);
                 }
                 let now = seconds(wall).as_secs_f64();
                 inner.peers.retain(|_, (old, _)| !is_silent(old, now, FORGOTTEN));
                 let key = (tunnel, node.0);
-                // Several workers may know it.
-                let is_older =
-                    inner.peers.get(&key).is_some_and(|(old, _)| old.last_heard > peer.last_heard);
+                // Several workers may know it, without a tunnel.
+                let is_older = tunnel.is_none()
+                    && inner
+                        .peers
+                        .get(&key)
+                        .is_some_and(|(old, _)| old.last_heard > peer.last_heard);
                 let is_of_interest = !is_older && !is_silent(&peer, now, FORGOTTEN);
                 if is_of_interest
                     && (inner.peers.len() < PEERS_MAX || inner.peers.contains_key(&key))
@@ -149,7 +153,7 @@ mod tests {
             via: Via::Host([10, 2, 0, 1].into()),
             standing: Standing::Knows,
             version: 3,
-            heard: Some(Time::from_nanos(heard * 1_000_000_000)),
+            heard: Time::from_nanos(heard * 1_000_000_000),
             reported: None,
             round_trip: Some(Span::from_millis(10)),
             told: None,
@@ -164,7 +168,7 @@ mod tests {
             let news = News::Seen(seen(node, heard));
             peers.note(Report { tunnel: None, news }, now, at(1_000));
         }
-        let refused = News::Refused { reason: "another key", from: None, at: Some(now) };
+        let refused = News::Refused { reason: "another key", from: None, at: now };
         peers.note(Report { tunnel: None, news: refused }, now, at(1_000));
         let all = peers.all(at(1_001));
         let states: Vec<_> = all.iter().map(|it| (it.node, &*it.state, it.last_heard)).collect();
@@ -184,7 +188,7 @@ mod tests {
     fn the_newest_refusal_of_all_workers_is_told() {
         let (peers, now) = (Peers::default(), Time::from_nanos(100_000_000_000));
         let refused = |reason, seconds: u64| {
-            let at = Some(Time::from_nanos(seconds * 1_000_000_000));
+            let at = Time::from_nanos(seconds * 1_000_000_000);
             let news = News::Refused { reason, from: None, at };
             peers.note(Report { tunnel: None, news }, now, UNIX_EPOCH + Duration::from_secs(100));
         };
@@ -199,15 +203,22 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_has_one_peer_or_none() {
-        let (peers, now) = (Peers::default(), Time::from_nanos(1));
-        let note = |tunnel, news| peers.note(Report { tunnel, news }, now, UNIX_EPOCH);
-        let of = |node| News::Seen(Seen { heard: None, ..seen(node, 0) });
+    fn a_tunnel_has_one_peer_which_stays_listed_when_it_is_gone() {
+        let (peers, now) = (Peers::default(), Time::from_nanos(10_000_000_000));
+        let wall = UNIX_EPOCH + Duration::from_secs(1_000);
+        let note = |tunnel, news| peers.note(Report { tunnel, news }, now, wall);
+        let of = |node| News::Seen(Seen { standing: Standing::Session, ..seen(node, 8) });
         note(Some(0), of(2));
         note(Some(1), of(2));
         note(Some(1), of(3));
-        assert_eq!(peers.all(UNIX_EPOCH).iter().map(|it| it.node).collect::<Vec<_>>(), [2, 3]);
+        let all = || -> Vec<_> {
+            let all = peers.all(wall).into_iter();
+            all.map(|it| (it.node, it.state.into_owned(), it.last_heard)).collect()
+        };
+        let session = "session".to_owned();
+        assert_eq!(all(), [(2, session.clone(), 998.0), (3, session.clone(), 998.0)]);
         note(Some(0), News::Nobody);
-        assert_eq!(peers.all(UNIX_EPOCH).len(), 1);
+        assert_eq!(all(), [(2, "silent".to_owned(), 998.0), (3, session, 998.0)]);
+        assert_eq!(peers.all(wall + FORGOTTEN), [], "forgotten after an hour");
     }
 }

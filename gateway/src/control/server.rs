@@ -210,13 +210,17 @@ mod tests {
         assert!(metrics.contains("\nlr2_uptime_seconds "), "{metrics}");
         let health = get(address, "/healthz");
         assert!(health.starts_with("HTTP/1.1 503"), "{health}");
-        assert!(health.ends_with("starting: ports are not open yet\n"), "{health}");
+        let line = "\r\n\r\ndown\ndown for 0s: starting: ports are not open yet; next: ";
+        assert!(health.contains(line), "{health}");
         let events = get(address, "/events");
         assert!(events.contains("content-type: application/json"), "{events}");
         assert!(events.ends_with("{\"missed\":0,\"events\":[]}\n"), "{events}");
         assert!(get(address, "/peers").ends_with("{\"peers\":[],\"last_refused\":[]}\n"));
         let status = get(address, "/status");
-        assert!(status.contains("\"health\":\"down\",\"reasons\":[\"starting: "), "{status}");
+        assert!(
+            status.contains("\"health\":\"down\",\"reasons\":[\"down for 0s: starting: "),
+            "{status}"
+        );
         for (path, status, error) in [
             ("/nothing", "404", "there is no /nothing; there are /, /pairs, "),
             ("/events?last=10001", "400", "last: found 10001; allowed: 0 to 10000"),

@@ -39,12 +39,35 @@ impl Drop for SocketFile {
 }
 
 /// The folder of a socket in `/run`, which nobody but the system fills, is gone after a reboot: it is made, if its own folder is
-/// there.
-fn make_folder(path: &Path) {
-    if let Some(folder) = path.parent() {
-        // Without a folder the next step fails, and says so.
-        let _ = DirBuilder::new().mode(0o755).create(folder);
+/// there. Returns it if it was made.
+fn make_folder(path: &Path) -> Option<&Path> {
+    let folder = path.parent()?;
+    // Without a folder the next step fails, and says so.
+    DirBuilder::new().mode(0o755).create(folder).ok().map(|()| folder)
+}
+
+/// Most bytes of the path of a Unix socket.
+const PATH_MAX: usize = 107;
+
+/// The sentence about a path that no socket can have; `None` if the path is short enough.
+pub fn too_long(path: &Path) -> Option<String> {
+    let len = path.as_os_str().len();
+    (len > PATH_MAX).then(|| {
+        format!("control.socket: {} has {len} bytes; allowed: at most {PATH_MAX}", path.display())
+    })
+}
+
+/// Takes `path` as [`bind`] does, and leaves all as it was.
+///
+/// # Errors
+/// As [`bind`].
+pub fn try_bind(path: &Path, group: Option<&str>) -> anyhow::Result<()> {
+    let made = make_folder(path);
+    let bound = bind(path, group).map(drop);
+    if let Some(folder) = made {
+        let _ = fs::remove_dir(folder);
     }
+    bound
 }
 
 /// Takes `path`, which only the user of this process and the members of `group` may open then. A socket that a former process
@@ -157,6 +180,29 @@ mod tests {
         let _socket = bind(&folder.path().join("lr2-gateway/control.sock"), None).unwrap();
         let mode = fs::metadata(folder.path().join("lr2-gateway")).unwrap().permissions().mode();
         assert_eq!(mode & 0o022, 0, "others can't put a socket in its place");
+    }
+
+    #[test]
+    fn a_try_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lr2-gateway/control.sock");
+        try_bind(&path, None).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        let nowhere = folder.path().join("none/none/control.sock");
+        assert!(try_bind(&nowhere, None).unwrap_err().to_string().contains("No such file"));
+    }
+
+    #[test]
+    fn a_path_of_107_bytes_is_the_longest() {
+        let path = |len: usize| PathBuf::from(format!("/{}", "s".repeat(len - 1)));
+        assert_eq!(too_long(&path(107)), None);
+        let text = too_long(&path(108)).unwrap();
+        assert!(
+            text.starts_with("control.socket: /sss") && text.ends_with("at most 107"),
+            "{text}"
+        );
+        assert!(SocketAddr::from_pathname(path(107)).is_ok());
+        assert!(SocketAddr::from_pathname(path(108)).is_err());
     }
 
     #[test]

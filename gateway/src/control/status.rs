@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::{Build, Lane, Lanes, Pair, Pairs, Pool, Pools, Port, Ports, Recovery, Status, Worker};
 use common::metrics::Metric;
 use dpdk_sys_wrapper::PortStats;
 
-use super::{State, conditions, health};
+use super::{State, conditions, health, reason};
 use crate::config::{self, Config, RECOVERIES, TUNNELS, word};
 use crate::port::PortId;
 use crate::telemetry::{IoCounters, LaneIo, PortIo, TunnelIo};
@@ -61,12 +61,7 @@ impl Facts {
 /// The box, and whether it does its job.
 pub fn status(state: &State) -> Status {
     let sample = state.sample();
-    let reasons = health::check(state).err().unwrap_or_default();
-    let health = match &*reasons {
-        [] => "ok",
-        all if all.iter().all(|reason| reason.starts_with(health::DEGRADED)) => "degraded",
-        _ => "down",
-    };
+    let standing = health::check(state, Instant::now());
     let facts = state.facts();
     let each = sample.iter().flat_map(|sample| sample.workers.iter().enumerate());
     let sum = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum();
@@ -81,8 +76,8 @@ pub fn status(state: &State) -> Status {
         role: state.role.into(),
         recovery: facts.recovery.into(),
         tunnel: facts.tunnel.into(),
-        health: health.into(),
-        reasons,
+        health: reason::word(&standing).name().into(),
+        reasons: standing.iter().map(ToString::to_string).collect(),
         workers: each
             .map(|(n, it)| Worker { worker: n, busy: it.busy_ratio, stalled: it.stalled })
             .collect(),

@@ -1,16 +1,15 @@
 //! Whether the tunnel does its job, and the likely reason where it does not: for `/healthz` and the log.
 
-use std::time::{Duration, Instant};
+use std::borrow::Cow;
 
-use tunnel::session::Refusal;
+use tunnel::session::{End, Refusal};
 
+use super::reason::{Kind, Reason, Word};
 use super::station::Way;
 use crate::config::{Config, TunnelMode};
 use crate::port::PortId;
 use crate::telemetry::{TunnelCounters, TunnelIo};
 
-/// Time that a problem stands before it is logged. A session begins, or begins again, in less.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of an Ethernet header.
 const ETHER_LEN: u16 = 14;
 
@@ -52,11 +51,26 @@ impl Expected {
     const fn fate(&self) -> &'static str {
         if self.is_udp { "are dropped" } else { "cross unprotected" }
     }
+
+    /// A reason for which frames do not go through the tunnel.
+    fn unsent(&self, text: String, next: impl Into<Cow<'static, str>>) -> Reason {
+        let word = if self.is_udp { Word::Down } else { Word::Degraded };
+        Reason { word, ..Reason::degraded(Kind::Tunnel, text, next) }
+    }
 }
 
-/// The reason why some of the tunnels do not protect every frame, in one line; `None` if all do. It names each of these,
-/// unless all have the same problem. Boxes with different numbers of tunnels are the reason why some hear nothing: that is said once.
-pub fn problems(expected: &Expected, tunnels: &[TunnelCounters], ways: &[Way]) -> Option<String> {
+/// The findings of others about the path.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The way to the peer from each WAN port, over UDP.
+    pub ways: &'a [Way],
+    /// The peer's datagrams come, and this box refuses them.
+    pub is_refusing: bool,
+}
+
+/// The reasons for which some of the tunnels do not protect every frame. Each names its tunnel, unless it holds for all.
+/// If the boxes have different numbers of tunnels, the tunnels that hear nothing are explained by that.
+pub fn reasons(expected: &Expected, tunnels: &[TunnelCounters], known: &Known<'_>) -> Vec<Reason> {
     let differs = |tunnel: &TunnelCounters| tunnel.last_refusal == Some(Refusal::Tunnels);
     let is_silent = |tunnel: &TunnelCounters| tunnel.last_refusal.is_none();
     let is_explained =
@@ -64,128 +78,171 @@ pub fn problems(expected: &Expected, tunnels: &[TunnelCounters], ways: &[Way]) -
     if let Some(tunnel) = tunnels.iter().find(|it| differs(it))
         && tunnels.iter().all(is_explained)
     {
-        return problem(expected, tunnel, ways);
+        return of_one(expected, tunnel, known);
     }
-    let all: Vec<_> = tunnels.iter().map(|tunnel| problem(expected, tunnel, ways)).collect();
-    let first = all.first()?;
-    if all.iter().all(|line| line == first) {
-        return first.clone();
-    }
-    let name = |(n, line): (usize, &Option<String>)| {
-        let line = line.as_ref()?;
-        let rest = line.strip_prefix("tunnel: ").unwrap_or(line);
-        Some(format!("tunnel {n} of {}: {rest}", tunnels.len()))
-    };
-    let named: Vec<_> = all.iter().enumerate().filter_map(name).collect();
-    Some(named.join("; "))
-}
-
-/// The reason why a tunnel does not protect every frame, in one line; `None` if it does.
-pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
-    if tunnel.get(TunnelIo::Up) > 0 {
-        return short_path(expected, tunnel).or_else(|| out(expected, tunnel, ways));
-    }
-    let fate = expected.fate();
-    let way = ways.iter().find(|way| way.mac.is_none() || way.has_stranger).or(ways.first());
-    let why = without_session(tunnel, way);
-    Some(format!("tunnel: no session with the peer, frames {fate}: {why}"))
-}
-
-/// Every WAN port and every lane that carries nothing beside others that do, and why.
-fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
-    let ports = unused_ports(expected, tunnel, ways);
-    let all: Vec<_> = ports.into_iter().chain(silent_lanes(expected, tunnel)).collect();
-    (!all.is_empty()).then(|| format!("tunnel: {}", all.join("; ")))
-}
-
-/// The WAN ports that carry nothing beside others that do.
-fn unused_ports(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Vec<String> {
-    let all = PortId::all(expected.ports).skip(1);
-    if expected.ports == 1 || !all.clone().any(|port| tunnel.uses(port.wan_port())) {
-        return Vec::new();
-    }
-    let unused = all.filter(|port| !tunnel.uses(port.wan_port()));
-    let say = |port: PortId| {
-        let why = match ways.get(usize::from(port.wan_port().get())) {
-            Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
-            _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than \
-                  those of the others"
-                .into(),
-        };
-        format!("port {} carries nothing, the others take its frames: {why}", port.name())
-    };
-    unused.map(say).collect()
-}
-
-/// The lanes that new frames avoid, beside others. Those of a port that is not used are said with it.
-fn silent_lanes(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
-    let mut of_ports = Vec::new();
-    for port in PortId::all(expected.ports).skip(1) {
-        let is_of_port = |lane: &u8| lane % expected.ports == port.wan_port().get();
-        let lanes: Vec<_> =
-            tunnel.silent_lanes().filter(is_of_port).map(|lane| lane.to_string()).collect();
-        if let Some((last, others)) = lanes.split_last() {
-            let words = match others {
-                [] => format!("lane {last}"),
-                _ => format!("lanes {} and {last}", others.join(", ")),
-            };
-            of_ports.push(format!("{words} of port {}", port.name()));
+    let all: Vec<_> = tunnels.iter().map(|tunnel| of_one(expected, tunnel, known)).collect();
+    let mut found: Vec<Reason> = Vec::new();
+    for (n, reason) in all.iter().enumerate().flat_map(|(n, of)| of.iter().map(move |it| (n, it))) {
+        if !all.iter().all(|of| of.contains(reason)) {
+            let rest = reason.text.strip_prefix("tunnel: ").unwrap_or(&reason.text);
+            let text = Cow::Owned(format!("tunnel {n} of {}: {rest}", tunnels.len()));
+            found.push(Reason { text, ..reason.clone() });
+        } else if n == 0 {
+            found.push(reason.clone());
         }
     }
-    let is_beside_others = expected.lanes > 1 && !of_ports.is_empty();
-    let is_single = tunnel.silent_lanes().count() == 1;
-    let [verb, whose, of, paths] = match is_single {
-        true => ["carries", "its", "it", "its path is"],
-        false => ["carry", "their", "them", "their paths are"],
-    };
-    is_beside_others.then(|| {
-        format!(
-            "{} {verb} nothing, the others take {whose} frames: REPORTs of the peer about {of} are overdue, {paths} broken \
-             in one direction or both",
-            of_ports.join(", ")
-        )
-    })
+    found
 }
 
-/// The likely reason for which there is no session.
-fn without_session(tunnel: &TunnelCounters, way: Option<&Way>) -> String {
+/// The reasons for which a tunnel does not protect every frame.
+fn of_one(expected: &Expected, tunnel: &TunnelCounters, known: &Known<'_>) -> Vec<Reason> {
+    let ways = known.ways;
+    if tunnel.get(TunnelIo::Up) > 0 {
+        let short = short_path(expected, tunnel, ways);
+        return short.into_iter().chain(out(expected, tunnel, ways)).collect();
+    }
+    let mut each = PortId::all(expected.ports).skip(1).zip(ways);
+    let first = each.clone().next();
+    let at = each.find(|(_, way)| way.mac.is_none() || way.has_stranger).or(first);
+    let (why, next) = without_session(tunnel, at.map(|(_, way)| way), known.is_refusing);
+    let text = format!("tunnel: no session with the peer, frames {}: {why}", expected.fate());
+    let reason = expected.unsent(text, next);
+    vec![match at {
+        Some((port, way)) => reason.at(port).of(Some(way.peer)),
+        None => reason,
+    }]
+}
+
+/// The WAN ports and the lanes that carry nothing.
+fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Vec<Reason> {
+    let silent = tunnel.silent_lanes().count();
+    let all = || PortId::all(expected.ports).skip(1);
+    let has_used = all().any(|port| tunnel.uses(port.wan_port()));
+    let peer = |port: PortId| ways.get(usize::from(port.wan_port().get())).map(|way| way.peer);
+    if !has_used || silent == usize::from(expected.lanes) && silent > 1 {
+        let text = "tunnel: no lane works: the peer's REPORTs of all are overdue, the paths are broken in one direction or both";
+        let reason = Reason::down(Kind::Tunnel, text, "lr2ctl lanes");
+        return vec![reason.of(ways.first().map(|way| way.peer))];
+    }
+    let mut found = Vec::new();
+    for port in all() {
+        let is_of_port = |lane: &u8| lane % expected.ports == port.wan_port().get();
+        let lanes: Vec<_> = tunnel.silent_lanes().filter(is_of_port).collect();
+        let text = if !tunnel.uses(port.wan_port()) {
+            unused(ways.get(usize::from(port.wan_port().get())))
+        } else if !lanes.is_empty() && expected.lanes > 1 {
+            silent_lanes(&lanes)
+        } else {
+            continue;
+        };
+        let reason = Reason::degraded(Kind::Tunnel, text, "lr2ctl lanes");
+        found.push(reason.at(port).of(peer(port)));
+    }
+    found
+}
+
+/// The sentence about a WAN port that carries nothing beside others that do.
+fn unused(way: Option<&Way>) -> String {
+    let why = match way {
+        Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
+        _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than \
+              those of the others"
+            .into(),
+    };
+    format!("tunnel: carries nothing, the other ports take its frames: {why}")
+}
+
+/// The sentence about lanes of a port that new frames avoid beside others.
+fn silent_lanes(lanes: &[u8]) -> String {
+    let names: Vec<_> = lanes.iter().map(u8::to_string).collect();
+    let (words, [verb, whose, of, paths]) = match &*names {
+        [lane] => (format!("lane {lane}"), ["carries", "its", "it", "its path is"]),
+        [others @ .., last] => (
+            format!("lanes {} and {last}", others.join(", ")),
+            ["carry", "their", "them", "their paths are"],
+        ),
+        [] => return String::new(),
+    };
+    format!(
+        "tunnel: {words} {verb} nothing, other lanes take {whose} frames: REPORTs of the peer about {of} are overdue, \
+         {paths} broken in one direction or both"
+    )
+}
+
+/// The likely cause for which there is no session, and the next command.
+fn without_session(
+    tunnel: &TunnelCounters,
+    way: Option<&Way>,
+    is_refusing: bool,
+) -> (String, Cow<'static, str>) {
+    const PEERS: Cow<'static, str> = Cow::Borrowed("lr2ctl peers");
     if let Some(Way { peer, .. }) = way.filter(|way| way.has_stranger) {
-        return format!(
+        let why = format!(
             "{peer} is silent, and another address sends to the tunnel: is wan.peer = \"{peer}\" \
              the address of the other box?"
         );
+        return (why, "lr2ctl config".into());
+    }
+    if is_refusing {
+        return (
+            "this box refuses the peer's datagrams, see the other line".into(),
+            "lr2ctl peers".into(),
+        );
+    }
+    // The BYE of each port but the first is refused.
+    let is_explained =
+        matches!(tunnel.last_refusal, None | Some(Refusal::Replayed | Refusal::OtherSession));
+    if is_explained && tunnel.last_end == Some(End::Bye) && tunnel.get(TunnelIo::PeerHeard) == 0 {
+        let why =
+            "the peer ended it, as a box that is drained or stopped does, and is silent since";
+        return (why.into(), "systemctl status lr2-gateway (on the other box)".into());
     }
     if let Some(Way { next_hop, mac: None, .. }) = way {
         let protocol = if next_hop.is_ipv4() { "ARP" } else { "neighbour discovery" };
-        return format!(
+        let why = format!(
             "next hop {next_hop} does not answer {protocol}: is it up, are wan.address, \
              wan.gateway and wan.peer right, and LAN and WAN the right way round?"
         );
+        return (why, "lr2ctl ports".into());
     }
     if let Some(refusal) = tunnel.last_refusal {
-        return refused(refusal).into();
+        let next = match refusal {
+            Refusal::BadTag => "sha256sum PEER.KEY_FILE (on both boxes)".into(),
+            Refusal::Version => "lr2ctl build (on both boxes)".into(),
+            _ => PEERS,
+        };
+        return (refused(refusal).into(), next);
     }
     if tunnel.get(TunnelIo::PeerHeard) > 0 {
-        return "the peer is heard, and does not hear this box: it refuses our key, as its /healthz says \
-                then, or frames get lost on the way to it"
-            .into();
+        let why = "the peer is heard, and does not hear this box: it refuses our key, as its /healthz says \
+                   then, or frames get lost on the way to it";
+        return (why.into(), "lr2ctl status (on the other box)".into());
     }
     match way {
-        None => "no peer answers: is the other box running, with wan.tunnel and the same \
-                 tunnel_ethertype, and does the link forward that EtherType?"
-            .into(),
-        Some(Way { peer, is_answered: true, .. }) => format!(
-            "{peer} answers pings: does the other box run with wan.tunnel = \"udp\", wan.peer = this \
-             box and the same tunnel_port, and does the network pass that port?"
+        None => (
+            "no peer answers: is the other box running, with wan.tunnel and the same \
+             tunnel_ethertype, and does the link forward that EtherType?"
+                .into(),
+            "systemctl status lr2-gateway (on the other box)".into(),
         ),
-        Some(Way { peer, is_answered: false, .. }) => format!(
-            "{peer} does not answer pings: is wan.peer the address of the other box, and is there a \
-             route to it and back?"
+        Some(Way { peer, is_answered: true, .. }) => (
+            format!(
+                "{peer} answers pings: does the other box run with wan.tunnel = \"udp\", wan.peer = this \
+                 box and the same tunnel_port, and does the network pass that port?"
+            ),
+            "systemctl status lr2-gateway (on the other box)".into(),
+        ),
+        Some(Way { peer, is_answered: false, .. }) => (
+            format!(
+                "{peer} does not answer pings: is wan.peer the address of the other box, and is there a \
+                 route to it and back?"
+            ),
+            format!("traceroute {peer} (from a host beside the WAN port)").into(),
         ),
     }
 }
 
-/// The reason for which the peer's newest message was refused.
+/// The cause for which the peer's newest message was refused.
 const fn refused(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::BadTag => {
@@ -211,7 +268,7 @@ const fn refused(refusal: Refusal) -> &'static str {
 }
 
 /// Whether every frame of the LAN fits, with a session.
-fn short_path(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
+fn short_path(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<Reason> {
     let &Expected { headers, port, needed, .. } = expected;
     let [peer, reached] = [TunnelIo::PeerFrame, TunnelIo::PathFrame].map(|what| tunnel.get(what));
     let most = peer.min(port.into());
@@ -233,232 +290,9 @@ fn short_path(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
     };
     let longest = reached.min(most).saturating_sub(headers.into());
     let fate = expected.fate();
-    Some(format!("tunnel: frames of more than {longest} bytes {fate}: {why}"))
-}
-
-/// A line for the log.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum News {
-    /// A problem that is new, and stands.
-    Problem(String),
-    /// There is none any more.
-    Solved,
-}
-
-/// Remembers the problem that was logged.
-#[derive(Debug)]
-pub struct Journal {
-    /// `None`: nothing was logged.
-    logged: Option<Option<String>>,
-    seen: Option<String>,
-    since: Instant,
-}
-
-impl Journal {
-    /// Nothing was logged.
-    pub fn new(now: Instant) -> Self {
-        Self { logged: None, seen: None, since: now }
-    }
-
-    /// That there is no problem was said.
-    pub fn of_solved(now: Instant) -> Self {
-        Self { logged: Some(None), ..Self::new(now) }
-    }
-
-    /// The news, given the problem of now. That there is none is news at once.
-    pub fn look(&mut self, problem: Option<String>, now: Instant) -> Option<News> {
-        if problem != self.seen {
-            (self.seen, self.since) = (problem, now);
-        }
-        let is_early = self.seen.is_some() && now.duration_since(self.since) < PATIENCE;
-        if is_early || self.logged.as_ref() == Some(&self.seen) {
-            return None;
-        }
-        self.logged = Some(self.seen.clone());
-        Some(self.seen.clone().map_or(News::Solved, News::Problem))
-    }
+    let text = format!("tunnel: frames of more than {longest} bytes {fate}: {why}");
+    Some(expected.unsent(text, "lr2ctl parameters").of(ways.first().map(|way| way.peer)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::telemetry::PublishedTunnel;
-    use tunnel::Port;
-
-    const ETHERNET: Expected = Expected {
-        tunnels: 1,
-        ports: 1,
-        lanes: 1,
-        is_udp: false,
-        headers: 26,
-        port: 4248,
-        needed: 4200 + 14 + 8 + 26,
-    };
-    const UDP: Expected = Expected {
-        tunnels: 1,
-        ports: 1,
-        lanes: 1,
-        is_udp: true,
-        headers: 66,
-        port: 4288,
-        needed: 4200 + 14 + 8 + 66,
-    };
-
-    fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
-        let mut counters = PublishedTunnel::new(1).counters();
-        values.iter().for_each(|(what, n)| counters.set(*what, *n));
-        counters
-    }
-
-    fn one(expected: &Expected, tunnel: &TunnelCounters, way: Option<&Way>) -> String {
-        let line =
-            problem(expected, tunnel, way.map_or(&[], core::slice::from_ref)).expect("a problem");
-        assert!(!line.contains('\n'), "{line:?}");
-        line
-    }
-
-    fn way(mac: bool, is_answered: bool) -> Way {
-        let [next_hop, peer] = [[192, 0, 2, 1], [198, 51, 100, 7]].map(Into::into);
-        let mac = mac.then_some([2; 6]);
-        Way { next_hop, mac, peer, is_answered, has_stranger: false }
-    }
-
-    #[test]
-    fn another_key_is_named_with_either_encapsulation() {
-        let mut tunnel = counters(&[]);
-        let silent = one(&ETHERNET, &tunnel, None);
-        assert!(silent.contains("cross unprotected: no peer answers"), "{silent}");
-        tunnel.last_refusal = Some(Refusal::BadTag);
-        for (expected, way) in [(&ETHERNET, None), (&UDP, Some(&way(true, true)))] {
-            let line = one(expected, &tunnel, way);
-            assert!(line.contains("peer.key_file") && line.contains(expected.fate()), "{line}");
-        }
-        tunnel.last_refusal = Some(Refusal::OwnNode);
-        assert!(one(&ETHERNET, &tunnel, None).contains("set peer.node"));
-    }
-
-    #[test]
-    fn a_problem_of_one_of_several_tunnels_names_it() {
-        let up = counters(&[
-            (TunnelIo::Up, 1),
-            (TunnelIo::PeerFrame, 4288),
-            (TunnelIo::PathFrame, 4288),
-        ]);
-        let mut other = counters(&[]);
-        other.last_refusal = Some(Refusal::Tunnels);
-        let said = |tunnels: &[_]| problems(&ETHERNET, tunnels, &[]);
-        assert_eq!(said(&[up.clone(), up.clone()]), None);
-        let line = said(&[up, other.clone()]).expect("a problem");
-        assert!(line.starts_with("tunnel 1 of 2: no session"), "{line}");
-        let line = said(&[other.clone(), other.clone()]).expect("a problem");
-        assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
-        let line = said(&[other.clone(), counters(&[])]).expect("a problem");
-        assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
-        let mut third = counters(&[]);
-        third.last_refusal = Some(Refusal::BadTag);
-        let line = said(&[other, third]).expect("two problems");
-        for part in ["tunnel 0 of 2: no session", "; tunnel 1 of 2: no session", "peer.key_file"] {
-            assert!(line.contains(part), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_silent_lane_among_others_is_named() {
-        let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
-        let mut tunnel = counters(&all);
-        let several = Expected { lanes: 8, ports: 2, ..ETHERNET };
-        tunnel.use_all();
-        assert_eq!(problem(&several, &tunnel, &[]), None);
-        tunnel.set_silent(&[5]);
-        let line = one(&several, &tunnel, None);
-        assert!(line.contains("lane 5 of port wan1 carries nothing") && line.contains("REPORT"));
-        // One lane that is silent is all there is: frames still take it.
-        assert_eq!(problem(&ETHERNET, &tunnel, &[]), None);
-    }
-
-    #[test]
-    fn every_silent_lane_is_named_beside_every_unused_port() {
-        let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
-        let mut tunnel = counters(&all);
-        let several = Expected { lanes: 255, ports: 2, ..ETHERNET };
-        tunnel.use_all();
-        tunnel.set_silent(&[0, 3, 5, 201, 254]);
-        let line = one(&several, &tunnel, None);
-        assert!(
-            line.starts_with(
-                "tunnel: lanes 0 and 254 of port wan, lanes 3, 5 and 201 of port wan1 carry nothing"
-            ),
-            "{line}"
-        );
-        tunnel.use_only(&[Port::default()]);
-        tunnel.set_silent(&[2]);
-        let line = one(&several, &tunnel, None);
-        for part in ["tunnel: port wan1 carries nothing", "MTU", "; lane 2 of port wan carries"] {
-            assert!(line.contains(part), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_peer_that_does_not_hear_this_box_is_named() {
-        let line = one(&ETHERNET, &counters(&[(TunnelIo::PeerHeard, 1)]), None);
-        assert!(line.contains("does not hear this box"), "{line}");
-    }
-
-    #[test]
-    fn a_tunnel_over_udp_says_how_far_it_gets() {
-        let none = counters(&[]);
-        let line = one(&UDP, &none, Some(&way(false, false)));
-        assert!(line.contains("are dropped: next hop 192.0.2.1 does not answer ARP"), "{line}");
-        let line = one(&UDP, &none, Some(&way(true, false)));
-        assert!(line.contains("are dropped: 198.51.100.7 does not answer pings"), "{line}");
-        let line = one(&UDP, &none, Some(&way(true, true)));
-        assert!(line.contains("198.51.100.7 answers") && line.contains("tunnel_port"), "{line}");
-        let line = one(&UDP, &none, Some(&Way { has_stranger: true, ..way(true, true) }));
-        assert!(line.contains("is wan.peer = \"198.51.100.7\" the address"), "{line}");
-        let up = counters(&[
-            (TunnelIo::Up, 1),
-            (TunnelIo::PeerFrame, 4288),
-            (TunnelIo::PathFrame, 4288),
-        ]);
-        assert_eq!(problem(&UDP, &up, &[way(true, false)]), None);
-    }
-
-    #[test]
-    fn a_small_mtu_is_found_here_at_the_peer_and_between() {
-        let up = |peer, path| {
-            counters(&[(TunnelIo::Up, 1), (TunnelIo::PeerFrame, peer), (TunnelIo::PathFrame, path)])
-        };
-        let said = |expected: &Expected, peer, path| one(expected, &up(peer, path), None);
-        let line = said(&Expected { port: 4220 + 14, ..ETHERNET }, 4248, 4234);
-        for part in ["more than 4208 bytes cross unprotected", "wan.mtu here is 4220, and 4234"] {
-            assert!(line.contains(part), "{line}");
-        }
-        let line = said(&ETHERNET, 4220 + 14, 4234);
-        assert!(line.contains("wan.mtu of the peer is 4220, and 4234"), "{line}");
-        let line = said(&UDP, 4288, 122);
-        for part in ["more than 56 bytes are dropped", "packets of 4274 bytes do not reach"] {
-            assert!(line.contains(part), "{line}");
-        }
-        for reached in [0, 4288] {
-            assert_eq!(problem(&UDP, &up(4288, reached), &[]), None);
-        }
-    }
-
-    #[test]
-    fn a_problem_that_stands_is_logged_once_and_so_is_its_end() {
-        let start = Instant::now();
-        let at = |half: u32| start + PATIENCE * half / 2;
-        let mut journal = Journal::new(start);
-        let [peer, router] = ["no peer", "no router"].map(|text| Some(text.to_owned()));
-        assert_eq!(journal.look(peer.clone(), at(0)), None);
-        assert_eq!(journal.look(peer.clone(), at(2)), peer.clone().map(News::Problem));
-        assert_eq!(journal.look(peer.clone(), at(3)), None);
-        assert_eq!(journal.look(router.clone(), at(4)), None);
-        assert_eq!(journal.look(router.clone(), at(6)), router.map(News::Problem));
-        assert_eq!(journal.look(None, at(7)), Some(News::Solved));
-        assert_eq!(journal.look(None, at(8)), None);
-        // A short one is not worth a line.
-        assert_eq!(journal.look(peer, at(9)), None);
-        assert_eq!(journal.look(None, at(10)), None);
-    }
-}
+mod tests;

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 use common::time::Time;
 
 use crate::config::{Config, TunnelMode};
-use crate::control::conditions::{Conditions, Kind, Problem};
-use crate::control::tunnel::{Journal, News};
+use crate::control::conditions::Conditions;
+use crate::control::journal::{Journal, News};
+use crate::control::reason::{Kind, Word};
+use crate::control::refused::Refusals;
 use crate::control::{Sample, State, WorkerHealth, health};
 use crate::event::{Event, What};
 use crate::port::PortId;
@@ -18,6 +20,7 @@ pub(super) struct Notes {
     /// By worker.
     stalled: Vec<bool>,
     conditions: Conditions,
+    refusals: Refusals,
     journals: Vec<(Kind, &'static str, Journal)>,
 }
 
@@ -32,7 +35,8 @@ impl Notes {
             _ => (kind, name, Journal::of_solved(now)),
         };
         let journals = each.map(journal).collect();
-        Self { stalled: Vec::new(), conditions: Conditions::new(config), journals }
+        let (conditions, refusals) = (Conditions::new(config), Refusals::default());
+        Self { stalled: Vec::new(), conditions, refusals, journals }
     }
 
     /// Finds the conditions that hold. To be called with each sample.
@@ -44,15 +48,17 @@ impl Notes {
                 tracing::error!("{line}");
             }
         }
-        let mut problems = self.conditions.look(state, sample.mbufs_free, now);
-        let tunnel = state.tunnel_problem(sample);
-        problems.extend(tunnel.map(|text| Problem { kind: Kind::Tunnel, text }));
+        let mut reasons = self.conditions.look(state, sample.mbufs_free, now);
+        let refused = self.refusals.look(state, sample, now);
+        reasons.extend(state.tunnel_reasons(sample, !refused.is_empty()));
+        reasons.extend(refused);
         for (kind, name, journal) in &mut self.journals {
-            let lines = problems.iter().filter(|problem| problem.kind == *kind);
-            let text = lines.map(|problem| &*problem.text).collect::<Vec<_>>().join("; ");
-            match (journal.look((!text.is_empty()).then_some(text), now), *kind) {
-                (Some(News::Problem(line)), Kind::Tunnel) => tracing::warn!("{line}"),
-                (Some(News::Problem(line)), _) => tracing::warn!("degraded: {line}"),
+            let of_kind = || reasons.iter().filter(|reason| reason.kind == *kind);
+            let lines: Vec<_> = of_kind().map(ToString::to_string).collect();
+            let word = of_kind().map(|reason| reason.word).max().unwrap_or_default();
+            let text = (word > Word::Ok).then(|| format!("{word}: {}", lines.join("; ")));
+            match (journal.look(text, now), *kind) {
+                (Some(News::Reasons(line)), _) => tracing::warn!("{line}"),
                 (Some(News::Solved), Kind::Tunnel) => {
                     tracing::info!("tunnel: session with the peer, every frame fits");
                 }
@@ -60,7 +66,7 @@ impl Notes {
                 (None, _) => {}
             }
         }
-        state.set_problems(problems);
+        state.set_reasons(reasons);
     }
 }
 

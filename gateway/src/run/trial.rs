@@ -7,7 +7,7 @@ use super::pair::{Pair, Queues};
 use super::ports::eal_config;
 use super::{named, span};
 use crate::config::{Config, Machine, Pairs};
-use crate::control::server;
+use crate::control::{server, socket};
 use crate::cores::{self, Verdict, judge};
 use crate::instance::{Instance, Purpose};
 use crate::port::PortId;
@@ -57,10 +57,16 @@ pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
     if let Err(error) = server::bind(config.listen) {
         found.warnings.push(format!("{error:#}; frames would be forwarded all the same"));
     }
+    let mut faults = Vec::new();
+    // A path that is too long is said by the caller, also while a gateway runs.
+    if let Some(path) = config.socket.as_deref().filter(|path| socket::too_long(path).is_none())
+        && let Err(error) = socket::try_bind(path, config.group.as_deref())
+    {
+        faults.push(format!("{error:#}"));
+    }
     let eal = Eal::init(&eal_config(pairs))?;
     let machine = Machine::read();
     found.opened.push("Opened, and closed again:".to_owned());
-    let mut faults = Vec::new();
     for config in pairs.iter() {
         let _span = span(config).entered();
         match Opening::default().attempt(&eal, config, &machine) {

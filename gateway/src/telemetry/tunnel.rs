@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use common::frame::Headroom;
 use common::histogram::{Timing, Timings};
+use common::time::{Span, Time};
 use crossbeam_utils::CachePadded;
 use datapath::{LanCounts, Tunnelled};
-use tunnel::session::Refusal;
+use tunnel::session::{End, Refusal};
 use tunnel::{Dropped, LaneState, Port, Received, Sent, Tunnel};
 
 use super::{Desc, MetricKind, PublishedLane};
@@ -77,12 +78,20 @@ counters! {
 /// How many there are.
 const TUNNEL: usize = TunnelIo::TABLE.len();
 
+/// Age of a refusal that is over: the peer's messages are refused no more, or none come.
+const RECENT: Span = Span::from_millis(5_000);
+
+/// The ends of sessions, by their published number, from 1 on.
+const ENDS: [End; 4] = [End::Silence, End::PeerRestarted, End::Bye, End::Closed];
+
 /// The values of all of them, and the state of the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TunnelCounters {
     values: [u64; TUNNEL],
-    /// Why the newest control message was refused, if it was.
+    /// Why the newest control message was refused, if it was, within the last five seconds.
     pub last_refusal: Option<Refusal>,
+    /// How the last session ended, if one did.
+    pub last_end: Option<End>,
     /// The WAN ports that frames take, a bit for each.
     used: u8,
     /// The lanes that new frames avoid, since REPORTs of them were overdue: a bit for each.
@@ -90,8 +99,8 @@ pub struct TunnelCounters {
 }
 
 impl TunnelCounters {
-    /// Those of `path`, and the frames that its ports' stations were too slow for.
-    pub fn of<F: Headroom>(path: &Tunnelled<F>, station_missed: u64) -> Self {
+    /// Those of `path` at `now`, and the frames that its ports' stations were too slow for.
+    pub fn of<F: Headroom>(path: &Tunnelled<F>, now: Time, station_missed: u64) -> Self {
         let tunnel = path.tunnel();
         let (sent, received) = (tunnel.sent(), tunnel.received());
         let mut values = [0; TUNNEL];
@@ -117,7 +126,10 @@ impl TunnelCounters {
         }
         let ports = Port::all(Port::COUNT_MAX).filter(|port| tunnel.is_used(*port));
         let used = ports.fold(0, |used, port| used | 1 << port.get());
-        Self { values, last_refusal: tunnel.session().last_refusal(), used, silent: [0; 2] }
+        // A box without a session sends HELLOs at least every half second.
+        let refusal = tunnel.session().last_refusal();
+        let last_refusal = refusal.filter(|(_, at)| now.since(*at) < RECENT).map(|(why, _)| why);
+        Self { values, last_refusal, last_end: tunnel.last_end(), used, silent: [0; 2] }
     }
 
     /// Times of the same.
@@ -143,6 +155,7 @@ impl TunnelCounters {
             };
         }
         self.last_refusal = self.last_refusal.or(other.last_refusal);
+        self.last_end = self.last_end.or(other.last_end);
         self.used &= other.used;
         self.silent.iter_mut().zip(other.silent).for_each(|(all, of)| *all |= of);
     }
@@ -201,6 +214,8 @@ pub struct PublishedTunnel {
     values: CachePadded<[AtomicU64; TUNNEL]>,
     /// One past the position of the newest refusal in `Refusal::ALL`; 0: none.
     refusal: AtomicUsize,
+    /// One past the position of the last end in [`ENDS`]; 0: none.
+    end: AtomicUsize,
     /// The WAN ports that frames take, a bit for each.
     used: AtomicU8,
     lanes: Box<[PublishedLane]>,
@@ -212,6 +227,7 @@ impl PublishedTunnel {
         Self {
             values: CachePadded::new([const { AtomicU64::new(0) }; _]),
             refusal: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
             used: AtomicU8::new(0),
             lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
         }
@@ -224,6 +240,8 @@ impl PublishedTunnel {
         }
         let refusal = counters.last_refusal.map_or(0, |refusal| refusal.index() + 1);
         self.refusal.store(refusal, Relaxed);
+        let end = ENDS.iter().position(|end| Some(*end) == counters.last_end);
+        self.end.store(end.map_or(0, |at| at + 1), Relaxed);
         self.used.store(counters.used, Relaxed);
         self.lanes.iter().zip(lanes).for_each(|(to, lane)| to.store(&lane));
     }
@@ -232,10 +250,11 @@ impl PublishedTunnel {
     pub fn counters(&self) -> TunnelCounters {
         let lanes = (0..=u8::MAX).zip(&self.lanes);
         let silent = bits(lanes.filter(|(_, lane)| lane.is_silent()).map(|(lane, _)| lane));
-        let refusal = self.refusal.load(Relaxed).checked_sub(1);
+        let [refusal, end] = [&self.refusal, &self.end].map(|at| at.load(Relaxed).checked_sub(1));
         TunnelCounters {
             values: self.values.each_ref().map(|n| n.load(Relaxed)),
             last_refusal: refusal.and_then(|at| Refusal::ALL.get(at).copied()),
+            last_end: end.and_then(|at| ENDS.get(at).copied()),
             used: self.used.load(Relaxed),
             silent,
         }

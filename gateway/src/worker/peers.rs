@@ -60,7 +60,7 @@ impl Reporter {
                     via: Via::Port(PortId::wan(tunnel::Port::default()).name()),
                     standing: if is_up { Standing::Session } else { Standing::Heard },
                     version: tunnel::shim::VERSION,
-                    heard: None,
+                    heard: session.heard_at(),
                     reported: oldest.map(|age| now - age),
                     round_trip: lanes()
                         .filter(|lane| lane.rtt.is_measured())
@@ -71,8 +71,9 @@ impl Reporter {
             }
         };
         self.say(Some(index), news);
-        if let Some(reason) = session.last_refusal() {
-            self.say(Some(index), News::Refused { reason: refused(reason), from: None, at: None });
+        if let Some((reason, at)) = session.last_refusal() {
+            let reason = refused(reason);
+            self.say(Some(index), News::Refused { reason, from: None, at });
         }
     }
 
@@ -85,7 +86,7 @@ impl Reporter {
                 via: Via::Host(peer.address.to_ip()),
                 standing: if peer.hears_us() { Standing::Knows } else { Standing::Heard },
                 version: VERSION,
-                heard: Some(peer.heard),
+                heard: peer.heard,
                 reported: peer.reported,
                 round_trip: peer.round_trip,
                 told: None,
@@ -94,7 +95,7 @@ impl Reporter {
         }
         if let Some(refusal) = switch.last_refusal() {
             let (reason, from) = (rejected(refusal.reason), Some(refusal.address.to_ip()));
-            self.say(None, News::Refused { reason, from, at: Some(refusal.at) });
+            self.say(None, News::Refused { reason, from, at: refusal.at });
         }
     }
 

@@ -243,7 +243,7 @@ impl<F: Headroom> Plane<F> {
         let mut missed = self.stations.iter().map(WorkerEnd::dropped).sum();
         let mut timings = Timings::default();
         for (path, published) in self.tunnelled().zip(published.tunnels()) {
-            let counters = TunnelCounters::of(path, core::mem::take(&mut missed));
+            let counters = TunnelCounters::of(path, now, core::mem::take(&mut missed));
             published.store(&counters, path.tunnel().lanes(now));
             timings.join(&TunnelCounters::timings(path.tunnel()));
         }

@@ -73,7 +73,7 @@ impl Counts {
     pub fn of<F: Headroom>(plane: &Plane<F>) -> Self {
         let mut switches = Counters::default();
         plane.switches().for_each(|switch| switches.join(switch.counters()));
-        let all = plane.tunnelled().map(|path| TunnelCounters::of(path, 0));
+        let all = plane.tunnelled().map(|path| TunnelCounters::of(path, Time::NEVER, 0));
         let tunnels = all.reduce(|mut sum, other| {
             sum.join(&other);
             sum

@@ -213,7 +213,10 @@ fn a_peer_that_goes_disturbs_no_other_pair() {
     peer.child.kill().unwrap();
     peer.child.wait().unwrap();
     gateway.wait_quietly("word of the west", || {
-        ask(listen, "/healthz").contains("pair west: port wan is down")
+        let health = ask(listen, "/healthz");
+        health.lines().any(|line| {
+            line.starts_with("pair west: down for ") && line.contains(": port wan is down; next: ")
+        })
     });
     assert!(!ask(listen, "/healthz").contains("pair east"), "{}", ask(listen, "/healthz"));
     let sent = "lr2_port_transmitted_frames_total{pair=\"east\",port=\"wan\"}";
@@ -244,9 +247,10 @@ fn a_pair_that_cannot_be_opened_stops_no_other() {
     let health = ask(listen, "/healthz");
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
     let reasons = health.split_once("\r\n\r\n").unwrap().1;
-    assert_eq!(reasons.lines().count(), 1, "{reasons}");
+    assert_eq!(reasons.lines().count(), 2, "{reasons}");
     assert!(
-        reasons.starts_with("pair west: it does not forward: pair[2].lan.device: "),
+        reasons.starts_with("down\npair west: down for ")
+            && reasons.contains(": it does not forward: pair[2].lan.device: "),
         "{reasons}"
     );
     assert_eq!(gateway.metric("lr2_pair_up{pair=\"west\"}"), 0.0);
@@ -321,7 +325,8 @@ fn a_pair_is_opened_as_soon_as_it_can_be() {
     assert_eq!(said("port lan: net_null2"), 1, "the port that can be opened is left alone");
     let (code, out, errors) = lr2ctl(&socket, &["pairs"]);
     assert_eq!((code, &*errors), (0, ""));
-    assert!(out.contains("pair west: it does not forward: pair[2].wan.device: "), "{out}");
+    assert!(out.contains("pair west: down for "), "{out}");
+    assert!(out.contains(": it does not forward: pair[2].wan.device: "), "{out}");
     assert!(out.contains("mend it: it is tried again in "), "{out}");
     assert_eq!((said("ERROR"), said("this pair is tried again")), (1, 1), "once, not at each try");
     assert_eq!(gateway.metric("lr2_pair_up{pair=\"west\"}"), 0.0);
@@ -406,8 +411,11 @@ fn a_lost_link_is_passed_on_within_its_pair() {
     gateway.wait_quietly("a good /healthz", || ask(listen, "/healthz").ends_with("\r\n\r\nok\n"));
     assert!(ip("link set west-far down"));
     until("west-host", false);
-    let sentence = "pair west: port lan is taken down, as no WAN port has a link";
-    gateway.wait_quietly("word of it", || ask(listen, "/healthz").contains(sentence));
+    let sentence = ": port lan is taken down, as no WAN port has a link";
+    gateway.wait_quietly("word of it", || {
+        let health = ask(listen, "/healthz");
+        health.lines().any(|it| it.starts_with("pair west: down for ") && it.contains(sentence))
+    });
     assert!(!ask(listen, "/healthz").contains("pair east"));
     until("east-host", true);
     for (name, held) in [("east", 0.0), ("west", 1.0)] {

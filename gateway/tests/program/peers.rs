@@ -64,7 +64,12 @@ impl Logged {
         let line = format!("degraded: {text}");
         self.wait(&line, |this| {
             let health = this.gateway.get("/healthz");
-            health.starts_with("HTTP/1.1 503") && health.contains(&line)
+            let has_line = health.lines().any(|it| {
+                it.strip_prefix("degraded for ")
+                    .and_then(|it| it.split_once(": "))
+                    .is_some_and(|(_, rest)| rest.starts_with(text) && rest.contains("; next: "))
+            });
+            health.starts_with("HTTP/1.1 503") && health.contains("\r\n\r\ndegraded\n") && has_line
         });
         self.wait(&format!("line in the log: {line}"), |this| {
             this.log().matches(&format!("WARN {line}")).count() == 1

@@ -347,3 +347,57 @@ fn a_folder_of_marks_that_is_not_there_is_a_mistake_and_none_is_not() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("'/nowhere' for '[FOLDER]': there is no such folder"));
 }
+
+/// `lr2-gateway ... | true`: the reader of both outputs has left before the program writes. It ends as SIGPIPE ends a program,
+/// or with its own status if all its words went to standard error.
+#[test]
+fn a_reader_that_leaves_is_no_panic() {
+    let folder = Folder::new("reader");
+    let text = config("net_null0", "net_null1", free_address(), SMALL);
+    let of_check = |more: &[&str]| {
+        let mut command = lr2_gateway(&folder.config(&text));
+        command.arg("--check").args(more);
+        command
+    };
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
+    doctor.arg("doctor");
+    for mut command in [of_check(&["--elsewhere"]), of_check(&[]), doctor] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        command.stdout(writer.try_clone().unwrap()).stderr(writer);
+        drop(reader);
+        let mut child = command.spawn().unwrap();
+        // The pipe's ends of this process are gone with the command.
+        drop(command);
+        assert_eq!(child.wait().unwrap().code(), Some(141));
+    }
+}
+
+/// `--check` opens what a start opens: the socket of the operator, and the file of the boot id.
+#[test]
+fn a_check_refuses_a_socket_and_a_boot_file_that_a_start_cannot_make() {
+    let folder = Folder::new("unusable");
+    let base = config("net_null0", "net_null1", free_address(), SMALL);
+    let with = |socket: &str| {
+        let line = format!("[control]\nsocket = \"{socket}\"\n");
+        if base.contains("[control]\n") {
+            base.replace("[control]\n", &line)
+        } else {
+            format!("{base}{line}")
+        }
+    };
+    let here = folder.path("control.sock");
+    let good = folder.run(&with(here.to_str().unwrap()), &["--check"]);
+    assert!(good.status.success(), "{}", stderr(&good));
+    assert!(!here.exists());
+    let long = format!("/run/{}", "s".repeat(140));
+    for options in [&["--check"][..], &["--check", "--elsewhere"]] {
+        let parts = ["control.socket", "145 bytes", "at most 107"];
+        fails_with(&folder.run(&with(&long), options), 1, &parts);
+    }
+    let nowhere = folder.path("none/none/control.sock");
+    let parts = ["control.socket", "No such file"];
+    fails_with(&folder.run(&with(nowhere.to_str().unwrap()), &["--check"]), 1, &parts);
+    let unwritable = base.replace("[peer]\n", "[peer]\nboot_file = \"/proc/self/boot\"\n");
+    let parts = ["peer.boot_file: can't keep the boot id in /proc/self/boot"];
+    fails_with(&folder.run(&unwritable, &["--check"]), 1, &parts);
+}

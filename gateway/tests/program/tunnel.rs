@@ -89,7 +89,9 @@ impl Logged {
             lines.next().is_some_and(fits) && lines.next().is_none()
         };
         self.wait(&format!("line with {parts:?} in /healthz and log"), |gateway, log| {
-            one(&gateway.get("/healthz"), "tunnel: ") && one(log, "WARN tunnel: ")
+            let warnings = log.lines().filter(|line| line.contains(" WARN "));
+            let warnings = warnings.collect::<Vec<_>>().join("\n");
+            one(&gateway.get("/healthz"), "tunnel: ") && one(&warnings, "tunnel: ")
         });
         let found = self.gateway.metric(metric);
         assert!(value.map_or(found > 0.0, |value| found == value), "{metric} is {found}");
@@ -355,7 +357,7 @@ fn a_wan_port_that_leads_nowhere_is_said_beside_one_that_works() {
     let nowhere = [(); 2].map(|()| "net_null1,no-rx=1".into());
     for this in &mut start(&folder, &Keys { second: Some(nowhere), ..ethernet() }) {
         let metric = "lr2_tunnel_port_used{port=\"wan1\"}";
-        this.says(&["port wan1 carries nothing", "both ways"], metric, Some(0.0));
+        this.says(&["port wan1", "tunnel: carries nothing", "both ways"], metric, Some(0.0));
         assert_eq!(this.gateway.metric("lr2_tunnel_up"), 1.0);
     }
 }

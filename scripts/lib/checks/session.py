@@ -199,7 +199,7 @@ class Session:
 
     def peer_gone(self) -> None:
         self.b.process.stop()
-        self.a.says("no peer answers")
+        self.a.says("the peer ended it")
         self._alert("Lr2TunnelDown", self.a)
         self.b.write(self.b.text)
         self.b.start()

@@ -25,7 +25,7 @@ pub struct LaneState<'a> {
     pub rtt: &'a Rtt,
     /// How long unreported frames have waited for a REPORT; zero if all is reported.
     pub report_age: Span,
-    /// Whether it carries new frames.
+    /// Whether it carries new frames; [`Health::Down`] without a session.
     pub health: Health,
     /// How long a frame is predicted to wait in queues of its path; zero while none is known.
     pub queue: Span,
@@ -40,6 +40,7 @@ impl<F: Headroom> Tunnel<F> {
     /// The lanes, each with its state.
     pub fn lanes(&self, now: Time) -> impl Iterator<Item = LaneState<'_>> {
         let all = Lane::all(self.config.session.lanes);
+        let is_up = self.session().up().is_some();
         let shortest = all.clone().filter_map(|lane| self.sender.delay(lane)).min();
         all.filter_map(move |lane| {
             let later_by = self.sender.delay(lane).zip(shortest);
@@ -50,7 +51,10 @@ impl<F: Headroom> Tunnel<F> {
                 received: self.receiver.lane_counts(lane)?,
                 rtt: self.sender.rtt(lane)?,
                 report_age: self.sender.report_age(lane, now)?,
-                health: self.sender.health(lane)?,
+                health: self
+                    .sender
+                    .health(lane)
+                    .map(|health| if is_up { health } else { Health::Down })?,
                 queue: self.sender.queue(lane, now)?,
                 later_by: later_by.map(|(it, least)| Span::from_nanos(it.abs_diff(least))),
                 limits: self.receiver.limits(&self.config.receiver, lane),

@@ -1,6 +1,7 @@
 //! The requests of a gateway with one or several pairs of ports. Each pair answers under `/pairs/NAME`; a single one
 //! without that as well.
 
+use std::iter;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::{Error, answer, errors_as_json, other_method, unknown};
+use crate::control::reason::Word;
 use crate::control::{State, health, metrics, status};
 
 /// The pairs.
@@ -71,10 +73,11 @@ async fn serve_metrics(all: All) -> Response {
 }
 
 async fn serve_health(all: All) -> Response {
-    match health::check_all(&all) {
-        Ok(()) => "ok\n".into_response(),
-        Err(reasons) => {
-            (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n").into_response()
-        }
+    let (word, lines) = health::check_all(&all);
+    let text =
+        iter::once(word.name().to_owned()).chain(lines).map(|line| line + "\n").collect::<String>();
+    match word {
+        Word::Ok => text.into_response(),
+        Word::Degraded | Word::Down => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
     }
 }
