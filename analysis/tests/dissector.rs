@@ -202,8 +202,15 @@ fn encapsulations() -> [Encapsulation; 3] {
     let udp = |addresses: [&str; 2]| {
         let [address, peer] = addresses.map(|text| text.parse().expect("an address"));
         let source_ports = vec![49152];
-        let config =
-            UdpConfig { mac: [2; 6], address, peer, port: 49791, source_ports, dscp: None };
+        let config = UdpConfig {
+            mac: [2; 6],
+            address,
+            peer,
+            port: 49791,
+            source_ports,
+            dscp: None,
+            vlan: None,
+        };
         let mut udp = Encapsulation::Udp(Udp::new(&config));
         udp.set_next_hop(Some([4; 6]));
         udp

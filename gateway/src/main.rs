@@ -146,7 +146,7 @@ fn main() -> ExitCode {
 /// Prints the answer of the doctor.
 fn examine(options: &Doctor) -> ExitCode {
     let findings = gateway::doctor::examine(&options.root);
-    findings.iter().for_each(|finding| out::println(finding));
+    findings.iter().for_each(out::println);
     if findings.iter().any(|finding| finding.mend.is_some()) {
         ExitCode::FAILURE
     } else {

@@ -120,6 +120,7 @@ impl Underlay {
                 port: DEFAULT_PORT,
                 source_ports: source_ports(part, here, there, DEFAULT_PORT, self.lanes),
                 dscp: None,
+                vlan: None,
             }));
             udp.set_next_hop(Some(mac(1 - me)));
             udp

@@ -230,10 +230,8 @@ impl EndPoint {
 
     /// When the session ends unless the peer is heard; without a session, when the peer that was heard is forgotten.
     pub fn silence_at(&self, config: &SessionConfig) -> Time {
-        match self.state {
-            State::Searching => Time::NEVER,
-            State::Heard(_) | State::Up(_) => self.heard_at + config.peer_timeout,
-        }
+        let is_nobody = self.state == State::Searching;
+        if is_nobody { Time::NEVER } else { self.heard_at + config.peer_timeout }
     }
 
     /// Bytes of the longest of our HELLOs that has reached the peer through a port in this session; 0: none has.
@@ -368,17 +366,14 @@ impl EndPoint {
 
     /// Ends the session if nothing was heard for too long.
     pub fn on_timer(&mut self, config: &SessionConfig, now: Time) -> Option<Change> {
-        if now < self.silence_at(config) {
-            return None;
-        }
-        let change = self.fall_silent(config);
-        self.state = State::Searching;
-        change
+        if now >= self.silence_at(config) { self.fall_silent(config) } else { None }
     }
 
-    /// Ends the session, if it is up: the peer is silent.
+    /// Forgets the peer, which is silent, and ends the session if it is up.
     pub fn fall_silent(&mut self, config: &SessionConfig) -> Option<Change> {
-        self.leave(config).then_some(Change::Ended(End::Silence))
+        let was_up = self.leave(config);
+        self.state = State::Searching;
+        was_up.then_some(Change::Ended(End::Silence))
     }
 
     /// The BYEs that end the session, one for each port; none if it is not up.

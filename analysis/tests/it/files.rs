@@ -49,6 +49,7 @@ fn frames_in_a_tunnel_are_as_plain_ones() {
             port: 49791,
             source_ports: vec![49152],
             dscp: None,
+            vlan: None,
         }));
         udp.set_next_hop(Some([4; 6]));
         udp

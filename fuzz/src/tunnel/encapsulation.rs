@@ -72,8 +72,15 @@ fn unwrap(end: &Encapsulation, bytes: &[u8]) {
 
 fn ends(which: u8) -> (Encapsulation, Encapsulation) {
     let udp = |address: IpAddr, peer: IpAddr| {
-        let config =
-            UdpConfig { mac: MAC, address, peer, port: 9, source_ports: vec![1, 2], dscp: None };
+        let config = UdpConfig {
+            mac: MAC,
+            address,
+            peer,
+            port: 9,
+            source_ports: vec![1, 2],
+            dscp: None,
+            vlan: None,
+        };
         let mut end = Encapsulation::Udp(Udp::new(&config));
         end.set_next_hop(Some([2, 0, 0, 0, 0, 9]));
         end

@@ -417,7 +417,9 @@ mod tests {
     fn all_lanes_of_a_port_that_go_are_one_event_and_so_are_those_that_come_back() {
         let mut seen = seen();
         // The second lane goes a little later.
-        let good = |n: u8, ms: u64| n % 2 == 0 || !(1_000 + 10 * u64::from(n)..5_000).contains(&ms);
+        let good = |n: u8, ms: u64| {
+            n.is_multiple_of(2) || !(1_000 + 10 * u64::from(n)..5_000).contains(&ms)
+        };
         let said = watch(&mut seen, 0, 10_000, good);
         let [
             What::PortLanesDown { port: "wan1", lanes: 2, .. },

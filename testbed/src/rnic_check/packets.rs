@@ -116,6 +116,7 @@ pub fn over_udp(headers: &Headers, inner: &[u8], number: u32) -> Option<Vec<u8>>
         port: DEFAULT_PORT,
         source_ports: vec![DEFAULT_SOURCE_PORT],
         dscp: None,
+        vlan: None,
     }));
     outer.set_next_hop(Some(headers.dst_mac()));
     wrap(&outer, inner, number)
@@ -207,6 +208,7 @@ mod tests {
             port: DEFAULT_PORT,
             source_ports: vec![DEFAULT_SOURCE_PORT],
             dscp: None,
+            vlan: None,
         }));
         let outer = over_udp(&flow.request, &inner, 2).expect("short");
         assert_eq!((&outer[..6], &outer[6..12]), (&[4; 6][..], &[2; 6][..]));
