@@ -16,6 +16,7 @@ use crate::division::Part;
 use crate::features::{Features, LansRepaired};
 use crate::message::{self, HELLO_LEN, Header, Hello, Message};
 use crate::number::{Port, Session};
+use crate::paths::Paths;
 
 /// Where and how a HELLO arrived.
 struct Arrived {
@@ -156,6 +157,8 @@ pub struct EndPoint {
     /// The peer waits for a HELLO as long as the longest frame.
     owes_padded: bool,
     last_refusal: Option<Refusal>,
+    /// The longest frames of the paths.
+    pub(crate) sizes: Paths,
 }
 
 impl EndPoint {
@@ -176,6 +179,7 @@ impl EndPoint {
             owes_short: false,
             owes_padded: false,
             last_refusal: None,
+            sizes: Paths::new(),
         };
         this.offer(config);
         this
@@ -270,7 +274,8 @@ impl EndPoint {
                 session: self.own,
                 lanes: config.lanes,
                 division: config.part.division().code(),
-                features: Features { ports: config.ports, lans: config.lans }.code(),
+                features: Features { ports: config.ports, lans: config.lans, answers_paths: true }
+                    .code(),
                 frame_max: config.frame_max,
                 heard: self.paths[port.index()].heard,
                 padding,
@@ -403,6 +408,9 @@ impl EndPoint {
         // Of two paths, one may be faster.
         let is_newest = known.is_none_or(|known| header.seq > known.hello_seq);
         if names_us && (is_newest || header.seq > path.hello_seq) {
+            if path.reached == 0 {
+                self.sizes.wake(now, port);
+            }
             (path.hello_seq, path.reached) = (header.seq, hello.heard);
             if len > path.heard {
                 path.heard = len;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tunnel::session::Refusal;
 
+use super::paths;
 use super::station::Way;
 use crate::config::{Config, TunnelMode};
 use crate::port::PortId;
@@ -12,7 +13,7 @@ use crate::telemetry::{TunnelCounters, TunnelIo};
 /// Time that a problem stands before it is logged. A session begins, or begins again, in less.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of an Ethernet header.
-const ETHER_LEN: u16 = 14;
+pub(super) const ETHER_LEN: u16 = 14;
 
 /// Settings by which the state of the tunnel is judged. Lengths of frames begin with the destination MAC
 /// address.
@@ -49,7 +50,7 @@ impl Expected {
     }
 
     /// The fate of frames that do not go through the tunnel.
-    const fn fate(&self) -> &'static str {
+    pub(super) const fn fate(&self) -> &'static str {
         if self.is_udp { "are dropped" } else { "cross unprotected" }
     }
 }
@@ -83,7 +84,7 @@ pub fn problems(expected: &Expected, tunnels: &[TunnelCounters], ways: &[Way]) -
 /// The reason why a tunnel does not protect every frame, in one line; `None` if it does.
 pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     if tunnel.get(TunnelIo::Up) > 0 {
-        return short_path(expected, tunnel).or_else(|| out(expected, tunnel, ways));
+        return paths::short(expected, tunnel, ways).or_else(|| out(expected, tunnel, ways));
     }
     let fate = expected.fate();
     let way = ways.iter().find(|way| way.mac.is_none() || way.has_stranger).or(ways.first());
@@ -94,7 +95,9 @@ pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Op
 /// Every WAN port and every lane that carries nothing beside others that do, and why.
 fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     let ports = unused_ports(expected, tunnel, ways);
-    let all: Vec<_> = ports.into_iter().chain(silent_lanes(expected, tunnel)).collect();
+    let short = paths::short_lanes(expected, tunnel, ways);
+    let all: Vec<_> =
+        ports.into_iter().chain(silent_lanes(expected, tunnel)).chain(short).collect();
     (!all.is_empty()).then(|| format!("tunnel: {}", all.join("; ")))
 }
 
@@ -108,9 +111,9 @@ fn unused_ports(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> V
     let say = |port: PortId| {
         let why = match ways.get(usize::from(port.wan_port().get())) {
             Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
-            _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than \
-                  those of the others"
-                .into(),
+            _ => paths::shorter(tunnel, port, ways).unwrap_or_else(|| {
+                "its link is down, or messages of the boxes do not pass it both ways".into()
+            }),
         };
         format!("port {} carries nothing, the others take its frames: {why}", port.name())
     };
@@ -210,32 +213,6 @@ const fn refused(refusal: Refusal) -> &'static str {
     }
 }
 
-/// Whether every frame of the LAN fits, with a session.
-fn short_path(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
-    let &Expected { headers, port, needed, .. } = expected;
-    let [peer, reached] = [TunnelIo::PeerFrame, TunnelIo::PathFrame].map(|what| tunnel.get(what));
-    let most = peer.min(port.into());
-    // No HELLO of this session has been answered yet.
-    if reached == 0 || reached.min(most) >= needed.into() {
-        return None;
-    }
-    let needed = needed - ETHER_LEN;
-    let why = if reached < most {
-        format!(
-            "IP packets of {} bytes do not reach the peer: a link between the boxes has a smaller MTU than wan.mtu",
-            most - u64::from(ETHER_LEN)
-        )
-    } else if port < expected.needed {
-        format!("wan.mtu here is {}, and {needed} has room for all", port - ETHER_LEN)
-    } else {
-        let mtu = peer - u64::from(ETHER_LEN);
-        format!("wan.mtu of the peer is {mtu}, and {needed} has room for all")
-    };
-    let longest = reached.min(most).saturating_sub(headers.into());
-    let fate = expected.fate();
-    Some(format!("tunnel: frames of more than {longest} bytes {fate}: {why}"))
-}
-
 /// A line for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News {
@@ -283,7 +260,7 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::telemetry::PublishedTunnel;
-    use tunnel::Port;
+    use tunnel::{PathState, Port};
 
     const ETHERNET: Expected = Expected {
         tunnels: 1,
@@ -307,6 +284,14 @@ mod tests {
     fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
         let mut counters = PublishedTunnel::new(1).counters();
         values.iter().for_each(|(what, n)| counters.set(*what, *n));
+        counters
+    }
+
+    /// A session, with a peer and a path for frames of so many bytes.
+    fn up(peer: u64, path: u16) -> TunnelCounters {
+        let mut counters = counters(&[(TunnelIo::Up, 1), (TunnelIo::PeerFrame, peer)]);
+        let state = PathState { longest: path, shortest: path, ..PathState::default() };
+        Port::all(8).for_each(|port| counters.set_path(port, state));
         counters
     }
 
@@ -339,11 +324,7 @@ mod tests {
 
     #[test]
     fn a_problem_of_one_of_several_tunnels_names_it() {
-        let up = counters(&[
-            (TunnelIo::Up, 1),
-            (TunnelIo::PeerFrame, 4288),
-            (TunnelIo::PathFrame, 4288),
-        ]);
+        let up = up(4288, 4288);
         let mut other = counters(&[]);
         other.last_refusal = Some(Refusal::Tunnels);
         let said = |tunnels: &[_]| problems(&ETHERNET, tunnels, &[]);
@@ -364,8 +345,7 @@ mod tests {
 
     #[test]
     fn a_silent_lane_among_others_is_named() {
-        let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
-        let mut tunnel = counters(&all);
+        let mut tunnel = up(4248, 4248);
         let several = Expected { lanes: 8, ports: 2, ..ETHERNET };
         tunnel.use_all();
         assert_eq!(problem(&several, &tunnel, &[]), None);
@@ -378,8 +358,7 @@ mod tests {
 
     #[test]
     fn every_silent_lane_is_named_beside_every_unused_port() {
-        let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
-        let mut tunnel = counters(&all);
+        let mut tunnel = up(4248, 4248);
         let several = Expected { lanes: 255, ports: 2, ..ETHERNET };
         tunnel.use_all();
         tunnel.set_silent(&[0, 3, 5, 201, 254]);
@@ -393,7 +372,9 @@ mod tests {
         tunnel.use_only(&[Port::default()]);
         tunnel.set_silent(&[2]);
         let line = one(&several, &tunnel, None);
-        for part in ["tunnel: port wan1 carries nothing", "MTU", "; lane 2 of port wan carries"] {
+        for part in
+            ["tunnel: port wan1 carries nothing", "do not pass", "; lane 2 of port wan carries"]
+        {
             assert!(line.contains(part), "{line}");
         }
     }
@@ -415,19 +396,11 @@ mod tests {
         assert!(line.contains("198.51.100.7 answers") && line.contains("tunnel_port"), "{line}");
         let line = one(&UDP, &none, Some(&Way { has_stranger: true, ..way(true, true) }));
         assert!(line.contains("is wan.peer = \"198.51.100.7\" the address"), "{line}");
-        let up = counters(&[
-            (TunnelIo::Up, 1),
-            (TunnelIo::PeerFrame, 4288),
-            (TunnelIo::PathFrame, 4288),
-        ]);
-        assert_eq!(problem(&UDP, &up, &[way(true, false)]), None);
+        assert_eq!(problem(&UDP, &up(4288, 4288), &[way(true, false)]), None);
     }
 
     #[test]
     fn a_small_mtu_is_found_here_at_the_peer_and_between() {
-        let up = |peer, path| {
-            counters(&[(TunnelIo::Up, 1), (TunnelIo::PeerFrame, peer), (TunnelIo::PathFrame, path)])
-        };
         let said = |expected: &Expected, peer, path| one(expected, &up(peer, path), None);
         let line = said(&Expected { port: 4220 + 14, ..ETHERNET }, 4248, 4234);
         for part in ["more than 4208 bytes cross unprotected", "wan.mtu here is 4220, and 4234"] {
@@ -435,13 +408,41 @@ mod tests {
         }
         let line = said(&ETHERNET, 4220 + 14, 4234);
         assert!(line.contains("wan.mtu of the peer is 4220, and 4234"), "{line}");
-        let line = said(&UDP, 4288, 122);
-        for part in ["more than 56 bytes are dropped", "packets of 4274 bytes do not reach"] {
-            assert!(line.contains(part), "{line}");
-        }
+        let line = one(&UDP, &up(4288, 1414), Some(&way(true, true)));
+        assert_eq!(
+            line,
+            "tunnel: frames of more than 1348 bytes are dropped: IP packets of more than 1400 bytes do not reach the peer \
+             198.51.100.7 through port wan: a link between the boxes has a smaller MTU than wan.mtu"
+        );
         for reached in [0, 4288] {
             assert_eq!(problem(&UDP, &up(4288, reached), &[]), None);
         }
+    }
+
+    /// One of two paths shrinks; a path of one lane does.
+    #[test]
+    fn a_path_that_is_shorter_than_another_is_named() {
+        let several = Expected { lanes: 8, ports: 2, ..UDP };
+        let mut tunnel = up(4288, 4288);
+        let second = Port::new(1).expect("a port");
+        let short = PathState { longest: 1414, shortest: 1414, ..PathState::default() };
+        tunnel.set_path(second, short);
+        tunnel.use_only(&[Port::default()]);
+        let ways = [way(true, true), way(true, true)];
+        let line = problem(&several, &tunnel, &ways).expect("a problem");
+        assert_eq!(
+            line,
+            "tunnel: port wan1 carries nothing, the others take its frames: IP packets of more than 1400 bytes do not reach \
+             the peer 198.51.100.7 through it, longer ones pass the other ports: a link on its path has a smaller MTU"
+        );
+        tunnel.use_all();
+        tunnel.set_path(second, PathState { longest: 4288, ..short });
+        let line = problem(&several, &tunnel, &ways).expect("a problem");
+        assert_eq!(
+            line,
+            "tunnel: lanes of port wan1 carry nothing, the others take their frames: on these lanes IP packets of more than \
+             1400 bytes do not reach the peer 198.51.100.7: a link on their paths has a smaller MTU"
+        );
     }
 
     #[test]

@@ -7,8 +7,9 @@ use common::histogram::{Timing, Timings};
 use crossbeam_utils::CachePadded;
 use datapath::{LanCounts, Tunnelled};
 use tunnel::session::Refusal;
-use tunnel::{Dropped, LaneState, Port, Received, Sent, Tunnel};
+use tunnel::{Dropped, LaneState, PathState, Port, Received, Sent, Tunnel};
 
+use super::path::PublishedPath;
 use super::{Desc, MetricKind, PublishedLane};
 
 counters! {
@@ -25,7 +26,7 @@ counters! {
     Counter "lr2_tunnel_unsequenced_frames_total"
         "Frames of a session that is over, delivered as they came." { Unsequenced }
     Counter "lr2_tunnel_too_long_frames_total"
-        "Frames that don't fit into the WAN's MTU with the tunnel's headers." { TooLong }
+        "Frames that do not fit into the MTU of the WAN or its paths with the tunnel's headers; and lost frames that were not sent again for that reason." { TooLong }
     Counter "lr2_tunnel_dropped_frames_total" "Frames that the tunnel dropped, by reason." {
         DropNotForward ["reason" = "not_forwardable"], DropQueue ["reason" = "queue_full"],
         DropReserved ["reason" = "reserved_ethertype"], DropHeadroom ["reason" = "headroom"],
@@ -61,8 +62,6 @@ counters! {
     Gauge "lr2_tunnel_peer_heard" "Whether another box with the key is heard." { PeerHeard }
     Gauge "lr2_tunnel_peer_frame_bytes"
         "Bytes of the longest frame of the peer's WAN port; 0 while it is not heard." { PeerFrame }
-    Gauge "lr2_tunnel_path_frame_bytes"
-        "Bytes of the longest frame that is known to reach the peer; 0 without a session." { PathFrame }
     Counter "lr2_tunnel_lan_repair_frames_total"
         "Frames by their way, where LANs are repaired: into the switch that repairs them, or past it." {
         LanToSwitch ["way" = "lan_to_switch"], LanToTunnel ["way" = "lan_to_tunnel"],
@@ -87,6 +86,8 @@ pub struct TunnelCounters {
     used: u8,
     /// The lanes that new frames avoid, since REPORTs of them were overdue: a bit for each.
     silent: [u128; 2],
+    /// The paths of the WAN ports.
+    paths: [PathState; Port::COUNT_MAX as usize],
 }
 
 impl TunnelCounters {
@@ -117,7 +118,11 @@ impl TunnelCounters {
         }
         let ports = Port::all(Port::COUNT_MAX).filter(|port| tunnel.is_used(*port));
         let used = ports.fold(0, |used, port| used | 1 << port.get());
-        Self { values, last_refusal: tunnel.session().last_refusal(), used, silent: [0; 2] }
+        let last_refusal = tunnel.session().last_refusal();
+        let mut paths = [PathState::default(); _];
+        let ports = Port::all(tunnel.config().session.ports);
+        paths.iter_mut().zip(ports).for_each(|(path, port)| *path = tunnel.path(port));
+        Self { values, last_refusal, used, silent: [0; 2], paths }
     }
 
     /// Times of the same.
@@ -136,15 +141,14 @@ impl TunnelCounters {
         for (what, _) in TunnelIo::TABLE {
             let (sum, n) = (&mut self.values[*what as usize], other.get(*what));
             *sum = match what {
-                TunnelIo::Up | TunnelIo::PeerHeard | TunnelIo::PeerFrame | TunnelIo::PathFrame => {
-                    n.min(*sum)
-                }
+                TunnelIo::Up | TunnelIo::PeerHeard | TunnelIo::PeerFrame => n.min(*sum),
                 _ => *sum + n,
             };
         }
         self.last_refusal = self.last_refusal.or(other.last_refusal);
         self.used &= other.used;
         self.silent.iter_mut().zip(other.silent).for_each(|(all, of)| *all |= of);
+        self.paths.iter_mut().zip(&other.paths).for_each(|(all, of)| super::path::join(all, of));
     }
 
     /// The lanes that new frames avoid, since REPORTs of them were overdue.
@@ -157,9 +161,25 @@ impl TunnelCounters {
         self.used & 1 << port.get() != 0
     }
 
+    /// The path of a WAN port.
+    pub fn path(&self, port: Port) -> &PathState {
+        &self.paths[usize::from(port.get())]
+    }
+
+    /// Bytes of the longest frame that is known to reach the peer, through any port; 0 without a session.
+    pub fn longest(&self) -> u16 {
+        self.paths.iter().map(|path| path.longest).max().unwrap_or(0)
+    }
+
     /// One of them.
     pub fn get(&self, what: TunnelIo) -> u64 {
         self.values[what as usize]
+    }
+
+    /// Sets the path of a WAN port.
+    #[cfg(test)]
+    pub fn set_path(&mut self, port: Port, path: PathState) {
+        self.paths[usize::from(port.get())] = path;
     }
 
     /// New frames avoid these lanes.
@@ -203,6 +223,7 @@ pub struct PublishedTunnel {
     refusal: AtomicUsize,
     /// The WAN ports that frames take, a bit for each.
     used: AtomicU8,
+    paths: [PublishedPath; Port::COUNT_MAX as usize],
     lanes: Box<[PublishedLane]>,
 }
 
@@ -213,6 +234,7 @@ impl PublishedTunnel {
             values: CachePadded::new([const { AtomicU64::new(0) }; _]),
             refusal: AtomicUsize::new(0),
             used: AtomicU8::new(0),
+            paths: Default::default(),
             lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
         }
     }
@@ -225,6 +247,7 @@ impl PublishedTunnel {
         let refusal = counters.last_refusal.map_or(0, |refusal| refusal.index() + 1);
         self.refusal.store(refusal, Relaxed);
         self.used.store(counters.used, Relaxed);
+        self.paths.iter().zip(&counters.paths).for_each(|(to, path)| to.store(path));
         self.lanes.iter().zip(lanes).for_each(|(to, lane)| to.store(&lane));
     }
 
@@ -238,6 +261,7 @@ impl PublishedTunnel {
             last_refusal: refusal.and_then(|at| Refusal::ALL.get(at).copied()),
             used: self.used.load(Relaxed),
             silent,
+            paths: self.paths.each_ref().map(PublishedPath::load),
         }
     }
 
@@ -263,7 +287,7 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what
         TunnelIo::PlainToLan => counts.plain_to_lan,
         TunnelIo::PlainToWan => counts.plain_to_wan,
         TunnelIo::Unsequenced => counts.unsequenced,
-        TunnelIo::TooLong => counts.too_long,
+        TunnelIo::TooLong => counts.too_long + tunnel.too_long_to_resend(),
         TunnelIo::DropNotForward => dropped(Dropped::NotForward),
         TunnelIo::DropQueue => dropped(Dropped::Queue),
         TunnelIo::DropReserved => dropped(Dropped::Reserved),
@@ -311,7 +335,6 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what
         TunnelIo::Up => tunnel.session().up().is_some().into(),
         TunnelIo::PeerHeard => peer.is_some().into(),
         TunnelIo::PeerFrame => peer.map_or(0, |peer| peer.frame_max.into()),
-        TunnelIo::PathFrame => tunnel.longest_reached().into(),
         TunnelIo::Kept => tunnel.kept() as u64,
         TunnelIo::Held => tunnel.waiting() as u64,
     }
