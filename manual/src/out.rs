@@ -19,7 +19,7 @@ pub fn print(text: impl Display) {
     }
 }
 
-/// Prints `text` and the end of a line on standard output, as [`print`] does.
+/// Prints `text` and the end of a line on standard output, as [`print()`] does.
 pub fn println(text: impl Display) {
     print(format_args!("{text}\n"));
 }
