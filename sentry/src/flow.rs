@@ -185,7 +185,7 @@ impl<F: Frame> Flow<F> {
         if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
             // Responses pass without being recognised (R-READ-12).
             self.release_responses(cx);
-            self.reads.clear();
+            self.reads.clear(self.next);
         }
         let span = roce.span(frame.bytes(), self.pmtu.get());
         if is_reborn {
@@ -199,7 +199,7 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::SentryAhead, 1);
             self.leave_to_crowd(cx);
         } else if self.is_unknown(cx.now, seq) && icrc_ok(frame.bytes(), roce) {
-            self.begin_doubt(cx);
+            self.begin_doubt(cx, seq);
         }
         self.wake(cx);
         self.last_data = cx.now;

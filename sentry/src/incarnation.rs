@@ -99,16 +99,17 @@ impl<F: Frame> Flow<F> {
     /// resent, held or requested. The doubt ends when the source repeats a packet whose
     /// identity is stored, or sends another one with its PSN; or when the destination
     /// acknowledges a packet sent since, or revokes an acknowledgement.
-    pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
+        // The source may wait for the very copies that a FETCH brings.
+        if self.doubt.is_none() && !(self.reads.is_waiting() && self.fetched.asks_for(seq)) {
+            self.fetched.end();
+        }
         if self.reads.is_holding() || self.reads.is_waiting() {
             // A source that lacks the ACK requests all later responses again.
             self.drop_responses(cx, Metric::DropAskedAgain);
-            self.reads.clear();
+            self.reads.clear(self.next);
         }
-        if self.doubt.is_none() {
-            self.doubt = Some(self.next);
-            self.fetched.end();
-        }
+        self.doubt.get_or_insert(self.next);
     }
 
     pub(crate) fn pause(&self, config: &Config) -> Span {

@@ -64,7 +64,7 @@ pub(crate) struct Reads<F> {
     tries: u8,
     /// The peer was told of everything before this.
     told: Psn,
-    /// Requests before this were not seen here, their responses may come all the same.
+    /// Requests before this were not seen here, or are forgotten; their responses may come all the same.
     from: Psn,
     /// The oldest response that is awaited and not to be had, as far as is known.
     absent: Option<Psn>,
@@ -162,9 +162,10 @@ impl<F> Reads<F> {
         }
     }
 
-    /// Responses may have passed: none is awaited.
-    pub fn clear(&mut self) {
+    /// Responses may have passed: none is awaited. Those to requests before `next` may come all the same.
+    pub fn clear(&mut self, next: Seq) {
         self.lose_track();
+        self.from = next.psn();
         self.at_boundary = false;
         self.ranges.clear();
     }
@@ -441,5 +442,27 @@ mod tests {
             );
             assert!(!reads.is_waiting() && reads.at_boundary(), "{seq:?}");
         }
+    }
+
+    /// Three READs, of which the first two are forgotten, and the source repeats the first only: the response to the second has a middle.
+    // R-NAK-9
+    #[test]
+    fn a_response_to_a_read_that_was_forgotten_is_not_between_messages() {
+        let (first, now) = (Seq::first(Psn::new(0)), Time::ZERO);
+        let mut reads = Reads::<()>::new(first, now);
+        reads.begin();
+        reads.request(first, 1, now);
+        reads.request(first + 1, 2, now);
+        reads.clear(first + 3);
+        reads.request_again(first, first + 1, now);
+        reads.request(first + 3, 1, now);
+        let mut pass = |seq: Seq, position| {
+            let verdict = Verdict::Response(position);
+            let response = Response { verdict, psn: seq.psn(), msn: None, credits: None };
+            reads.passed(seq, &response, now);
+            reads.at_boundary()
+        };
+        assert!(pass(first, Position::Only));
+        assert!(!pass(first + 1, Position::First));
     }
 }

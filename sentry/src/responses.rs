@@ -28,6 +28,12 @@ impl Fetched {
         Self { until: Time::ZERO, asked: Default::default(), is_void: false }
     }
 
+    /// Whether it asks for the response with the PSN `seq`.
+    pub fn asks_for(&self, seq: Seq) -> bool {
+        let (from, to) = self.asked;
+        seq >= from.unwrap_near(seq) && seq < to.unwrap_near(seq)
+    }
+
     /// The incarnation of the FETCH has ended, or may have.
     pub fn end(&mut self) {
         self.is_void = true;
@@ -94,16 +100,16 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Why a READ response or atomic ACK ends here: a FETCH has brought this copy, and the source has had the response before, or
-    /// has ended the incarnation that the FETCH was for. The copy could answer the next incarnation (R-READ-17).
+    /// has ended the incarnation that the FETCH was for, or may have. The copy could answer the next incarnation (R-READ-17).
     fn stray(&self, now: Time, seq: Seq, response: &Response) -> Option<Metric> {
-        let Fetched { until, asked: (from, to), is_void } = self.fetched;
-        if now >= until || !matches!(response.verdict, Verdict::Response(_)) {
+        let Fetched { until, is_void, .. } = self.fetched;
+        let is_copy = now < until && matches!(response.verdict, Verdict::Response(_));
+        if !(is_copy && self.fetched.asks_for(seq)) {
             None
         } else if is_void {
             Some(Metric::DropOldIncarnation)
         } else {
-            let is_asked = seq >= from.unwrap_near(seq) && seq < to.unwrap_near(seq);
-            (is_asked && self.reads.is_answered(seq)).then_some(Metric::DropReorderDuplicate)
+            self.reads.is_answered(seq).then_some(Metric::DropReorderDuplicate)
         }
     }
 

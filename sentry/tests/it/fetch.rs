@@ -233,13 +233,15 @@ fn a_fetched_copy_answers_no_later_incarnation() {
         assert_eq!(bench.epoch(), 1 + u32::from(is_new));
         let before = bench.count(Metric::DropOldIncarnation);
         bench.wait(UNDER_WAY - NANO);
-        bench.respond(part(first..first + 4, first));
+        bench.respond(part(1..5, 1));
         assert_eq!(bench.answered(), []);
         assert_eq!(bench.count(Metric::DropOldIncarnation), before + 1);
-        // An ACK is no such copy.
+        // An ACK is no such copy, nor is a response that the FETCH did not ask for.
         bench.ack(first, 1);
+        bench.respond(part(7..9, 7));
+        assert_eq!(bench.answered(), [first, 7]);
         bench.wait(NANO);
-        bench.respond(part(first..first + 4, first));
-        assert_eq!(bench.answered(), [first, first]);
+        bench.respond(part(1..5, 1));
+        assert_eq!(bench.answered(), [1]);
     }
 }
