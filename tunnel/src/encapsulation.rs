@@ -218,7 +218,7 @@ impl Encapsulation {
     }
 
     /// Writes the headers of a first transmission into the room in front of a frame. `traffic_class` is
-    /// that of the frame as it came, as [`Flow`](crate::Flow) has it.
+    /// that of the frame as it came, as [`Flow`] has it.
     ///
     /// # Panics
     /// If no room was [reserved](Self::reserve), or `shim` is that of a resend.
