@@ -5,7 +5,6 @@
 
 mod flows;
 mod pairs;
-mod paths;
 
 use std::borrow::Cow;
 
@@ -14,7 +13,6 @@ use serde_json::{Map, Value};
 
 pub use flows::{Flow, Flows, Order, ParseOrderError};
 pub use pairs::{Pair, Pairs};
-pub use paths::{Path, Paths};
 
 /// A word or a sentence.
 pub type Text = Cow<'static, str>;

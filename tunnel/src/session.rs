@@ -4,7 +4,6 @@
 //! the other. A box is *up* once a HELLO of the peer names the session that it offers. When it leaves that
 //! state, it offers another session, by which the peer sees that the old one is over.
 
-mod change;
 mod refusal;
 
 use arrayvec::ArrayVec;
@@ -12,13 +11,11 @@ use common::control::{Keys, Replay};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 
-pub use self::change::{Change, End};
 pub use self::refusal::Refusal;
 use crate::division::Part;
 use crate::features::{Features, LansRepaired};
 use crate::message::{self, HELLO_LEN, Header, Hello, Message};
 use crate::number::{Port, Session};
-use crate::paths::Paths;
 
 /// Where and how a HELLO arrived.
 struct Arrived {
@@ -112,6 +109,28 @@ impl State {
     }
 }
 
+/// Why a session ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Nothing was heard for `peer_timeout`.
+    Silence,
+    /// The peer offers another session: it restarted, or lost us for a while.
+    PeerRestarted,
+    /// The peer said BYE.
+    Bye,
+    /// This box said BYE.
+    Closed,
+}
+
+/// A change of the session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The session begins.
+    Began,
+    /// The session is over.
+    Ended(End),
+}
+
 /// One box's end of the session.
 #[derive(Debug)]
 pub struct EndPoint {
@@ -137,8 +156,6 @@ pub struct EndPoint {
     /// The peer waits for a HELLO as long as the longest frame.
     owes_padded: bool,
     last_refusal: Option<(Refusal, Time)>,
-    /// The longest frames of the paths.
-    pub(crate) sizes: Paths,
 }
 
 impl EndPoint {
@@ -159,7 +176,6 @@ impl EndPoint {
             owes_short: false,
             owes_padded: false,
             last_refusal: None,
-            sizes: Paths::new(),
         };
         this.offer(config);
         this
@@ -255,8 +271,7 @@ impl EndPoint {
                 session: self.own,
                 lanes: config.lanes,
                 division: config.part.division().code(),
-                features: Features { ports: config.ports, lans: config.lans, answers_paths: true }
-                    .code(),
+                features: Features { ports: config.ports, lans: config.lans }.code(),
                 frame_max: config.frame_max,
                 heard: self.paths[port.index()].heard,
                 padding,
@@ -400,9 +415,6 @@ impl EndPoint {
         // Of two paths, one may be faster.
         let is_newest = known.is_none_or(|known| header.seq > known.hello_seq);
         if names_us && (is_newest || header.seq > path.hello_seq) {
-            if path.reached == 0 {
-                self.sizes.wake(now, port);
-            }
             (path.hello_seq, path.reached) = (header.seq, hello.heard);
             if len > path.heard {
                 path.heard = len;

@@ -23,7 +23,6 @@ mod metrics_page;
 pub mod neighbour;
 mod page;
 pub mod parameters;
-mod paths;
 pub mod peers;
 pub mod reason;
 pub mod records;

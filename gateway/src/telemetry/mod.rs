@@ -37,7 +37,6 @@ macro_rules! counters {
 }
 
 mod lane;
-mod path;
 mod timings;
 mod tunnel;
 

@@ -126,9 +126,7 @@ pub(super) fn send<I: Io>(
     let Some(body) = encapsulation.wrap_message(lane, to, frame.bytes_mut()) else { return };
     message::write(header, message, &config.keys, body);
     let class = match message {
-        Message::Hello(_) | Message::Reports(_) | Message::PathProbe(_) | Message::PathEcho(_) => {
-            Class::High
-        }
+        Message::Hello(_) | Message::Reports(_) => Class::High,
         Message::Probe(_) | Message::Skip(_) | Message::Bye => Class::Data,
     };
     io.wan(port, class, Packet::Owned(frame));
@@ -170,15 +168,8 @@ impl<I: Io> Recover for Wan<'_, I> {
         let kept = kept.bytes();
         let port = self.port(shim.lane);
         let encapsulation = &self.config.ports[port.index()];
+        let frame = self.io.alloc(encapsulation.resent_len(kept.len()));
         let inner = encapsulation.inner(kept);
-        let (len, limit) = (encapsulation.resent_len(kept.len()), self.end.sizes.limit(shim.lane));
-        self.end.sizes.on_loss(self.recorder.now(), shim.lane, len);
-        if limit > 0 && len > usize::from(limit) {
-            self.end.sizes.given_up += 1;
-            note(self.recorder, LaneEvent::NotResent, shim, inner);
-            return false;
-        }
-        let frame = self.io.alloc(len);
         let Some(mut frame) = frame.filter(|_| encapsulation.is_ready()) else {
             note(self.recorder, LaneEvent::NotResent, shim, inner);
             return false;

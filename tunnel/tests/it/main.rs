@@ -9,7 +9,6 @@ mod division;
 mod encapsulation;
 mod message;
 mod pacing;
-mod paths;
 mod receiver;
 mod refused;
 mod releases;

@@ -2,7 +2,6 @@
 
 pub mod ends;
 pub mod frames;
-mod kind;
 pub mod lanes;
 pub mod noise;
 
@@ -20,12 +19,29 @@ use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
 use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
-pub use self::kind::Kind;
-
 const DELAY: Span = Span::from_millis(5);
 const FLOWS: u64 = 12;
 /// The UDP source port of lane 0.
 const SOURCE_PORT: u16 = 50_000;
+
+/// An encapsulation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Ethernet,
+    UdpV4,
+    UdpV6,
+}
+
+impl Kind {
+    /// Bytes in front of the shim.
+    pub const fn shim_at(self) -> usize {
+        match self {
+            Self::Ethernet => 14,
+            Self::UdpV4 => 42,
+            Self::UdpV6 => 62,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
@@ -35,13 +51,11 @@ pub struct Scenario {
     pub ports: u8,
     /// The ports are connected in the opposite order at the other box.
     pub is_crossed: bool,
-    /// Bytes of the longest frame of each WAN port.
-    pub frame_max: u16,
 }
 
 impl Default for Scenario {
     fn default() -> Self {
-        Self { seed: 1, kind: Kind::Ethernet, ports: 1, is_crossed: false, frame_max: 1_600 }
+        Self { seed: 1, kind: Kind::Ethernet, ports: 1, is_crossed: false }
     }
 }
 
@@ -54,14 +68,10 @@ pub struct Link {
     pub dead: [bool; 2],
     /// A port of box 0 whose link carries nothing, either way.
     pub dead_port: Option<u8>,
-    /// By port of box 0: its link carries frames of so many bytes at most, either way.
-    pub longest: [Option<usize>; 8],
-    /// A lane over UDP, of either box, whose path carries frames of so many bytes at most.
-    pub short_lane: Option<(u8, usize)>,
+    /// A port of box 0 whose link carries frames of so many bytes at most, either way.
+    pub short_port: Option<(u8, usize)>,
     /// A box and a lane over UDP: its datagrams do not arrive.
     pub dead_lane: Option<(usize, u8)>,
-    /// HELLOs are as of a release that knows no PATHs.
-    pub is_old: bool,
     /// From box 0, from box 1: no control message arrives.
     pub silent: [bool; 2],
     /// How long frames wait at a port in which messages of the high class overtake them.
@@ -219,7 +229,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             part: Part::WHOLE,
             lanes,
             ports: scenario.ports,
-            frame_max: scenario.frame_max,
+            frame_max: 1_600,
             overhead: encapsulation.shim_at() as u16,
             lans: Default::default(),
             hello_interval: Span::from_millis(1_000),
@@ -375,8 +385,7 @@ impl World {
         }
     }
 
-    fn post(&mut self, from: usize, port: Port, class: Class, mut frame: Vec<u8>) {
-        let _ = self.link.is_old.then(|| frames::make_old(self.scenario.kind, &mut frame));
+    fn post(&mut self, from: usize, port: Port, class: Class, frame: Vec<u8>) {
         let shim = frame.get(self.scenario.kind.shim_at()).copied();
         let is_message = shim == Some(0x23);
         if is_message {
@@ -388,11 +397,10 @@ impl World {
         let lane = source_port(&frame).map(|source| (from, (source - SOURCE_PORT) as u8));
         let is_dead = self.link.dead[from]
             || self.link.dead_port == Some(port_of_0.get())
-            || self.link.longest[usize::from(port_of_0.get())]
-                .is_some_and(|most| frame.len() > most)
-            || self.link.short_lane.is_some_and(|(short, most)| {
-                lane.is_some_and(|(_, lane)| lane == short) && frame.len() > most
-            })
+            || self
+                .link
+                .short_port
+                .is_some_and(|(port, most)| port == port_of_0.get() && frame.len() > most)
             || lane.is_some() && lane == self.link.dead_lane
             || is_message && self.link.silent[from];
         if is_dead || self.dice.roll() < self.link.loss {

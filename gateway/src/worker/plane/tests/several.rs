@@ -358,7 +358,7 @@ fn scenes(is_udp: bool) -> impl Iterator<Item = Scene> {
     both.enumerate().map(move |(n, workers)| {
         let spread = if n % 2 == 0 { Spread::Rss } else { Spread::Mixed };
         Scene {
-            seed: 277 + n as u64,
+            seed: 77 + n as u64,
             workers,
             division: Division::new(4, spread).expect("a power of two"),
             is_udp,
