@@ -278,7 +278,7 @@ fn shims_and_the_frames_behind_them() {
 }
 
 /// A message of each kind.
-fn tunnel_messages(outer: &Encapsulation) -> [Vec<u8>; 7] {
+fn tunnel_messages(outer: &Encapsulation) -> [Vec<u8>; 5] {
     let lane = Lane::new(1).expect("a lane");
     let ranges = || [(WireNumber(40), 2), (WireNumber(50), 1)].into_iter().collect();
     let echo = Echo { sent_at: Time::from_nanos(8), arrived_at: Time::from_nanos(9) };

@@ -346,7 +346,10 @@ impl World {
         assert_eq!(ours.iter().collect::<BTreeSet<_>>().len(), ours.len(), "a frame came twice");
         let (sent, received) = (self.sender.1.counts(), self.receiver.1.counts());
         let gone = sent.skipped + received.given_up + received.outside + self.strangers;
-        assert!(ours.len() as u64 + received.superseded + gone >= sent.frames, "{sent:?} {received:?}");
+        assert!(
+            ours.len() as u64 + received.superseded + gone >= sent.frames,
+            "{sent:?} {received:?}"
+        );
         if gone == 0 && received.unordered == 0 {
             self.assert_in_order();
         }
@@ -362,7 +365,9 @@ impl World {
             let is_overdue =
                 |(ack, at): (&u32, &Time)| is_ack(flow, *ack) && *now >= *at + self.give_up;
             // An ACK that a newer one has overtaken does not come at all. R-TUN-24
-            let is_superseded = |before: u32| (before + 1..n).any(|ack| is_ack(flow, ack) && came.contains_key(&ack));
+            let is_superseded = |before: u32| {
+                (before + 1..n).any(|ack| is_ack(flow, ack) && came.contains_key(&ack))
+            };
             let may_overtake = |before: u32| {
                 is_ack(flow, before)
                     && (is_ack(flow, n)
