@@ -214,7 +214,7 @@ metrics! {
         FlowCreated ["event" = "created"], FlowAged ["event" = "aged"],
         FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
-        FlowOrphaned ["event" = "orphaned"],
+        FlowOrphaned ["event" = "orphaned"], FlowDeferred ["event" = "deferred"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowEvicted ["event" = "evicted"],
         FlowReset ["event" = "reset"],
@@ -222,7 +222,7 @@ metrics! {
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
-        FlowsUnprotected ["state" = "operator"],
+        FlowsUnprotected ["state" = "operator"], FlowsDeferred ["state" = "deferred"],
     }
     Gauge "lr2_flow_state_bytes" "Memory of the flows' state per packet in flight, in bytes; without entries and held frames." {
         FlowStateBytes,

@@ -105,7 +105,7 @@ impl<F: Frame> Flow<F> {
     fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, status: &Status) {
         let is_beyond = status.to.unwrap_near(self.next) > self.next;
         if is_beyond && self.is_protected() && cx.now >= self.last_sync + self.rtt.mean() / 8 {
-            self.sync(cx, Reason::Tail);
+            self.sync_now(cx, Reason::Tail);
         }
     }
 
@@ -249,6 +249,7 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::CreatedHandle, 1);
             cx.out.about(seq.psn(), 1, |out| out.count(Metric::SentryResent, 1));
             self.resent = self.resent.saturating_add(1);
+            cx.allowance.repay();
             cx.out.forward(Packet::Shared(handle), Class::High);
             return Repair::Resent;
         }

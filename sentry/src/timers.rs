@@ -6,6 +6,7 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
+use crate::slot;
 use crate::{Actions, Config, Context, Flow};
 
 /// Shortest derived timeouts: below them a scheduler's noise would look like
@@ -115,7 +116,7 @@ impl<F: Frame> Flow<F> {
     }
 
     fn announce_tail<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if self.tails == 0 && cx.now < self.late(cx.config) {
+        if self.tails == 0 && (cx.now < self.late(cx.config) || !self.awaits_ack()) {
             // R-MSG-1
             if !self.may_be_early(cx, Metric::WithheldTail) {
                 return;
@@ -124,7 +125,7 @@ impl<F: Frame> Flow<F> {
             // As if it had been sent, and lost (R-MSG-5).
             cx.out.count(Metric::WithheldLate, 1);
             (self.tails, self.last_sync) = (self.tails.saturating_add(1), cx.now);
-            return;
+            return self.release_passed(cx);
         }
         self.tails = self.tails.saturating_add(1);
         self.sync(cx, Reason::Tail);
@@ -186,15 +187,32 @@ impl<F: Frame> Flow<F> {
         let rtt = self.rtt.mean();
         if self.tails == 0 {
             let early = self.last_data + self.tail_timeout(config);
-            return if early < quiet { self.late(config) } else { early };
+            return match early < quiet {
+                true if self.awaits_ack() => self.late(config),
+                // No ACK can be late.
+                true => self.late(config).max(quiet),
+                false => early,
+            };
         }
         let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
-        if all_arrived && self.tails >= PATIENT_TAILS {
+        let is_patient = self.awaits_ack() || self.keeps_passed();
+        if all_arrived && (self.tails >= PATIENT_TAILS || !is_patient) {
             return Time::NEVER;
         }
         let backoff = rtt.scale(5, 8).max(TAIL_MIN) * (1 << self.tails.min(PATIENT_TAILS));
         let limit = if all_arrived { rtt * 64 } else { rtt * 2 };
         self.last_sync + backoff.min(limit.max(TAIL_MIN))
+    }
+
+    /// Whether the newest packet asks for an ACK. If not, no ACK of it can have been lost (R-SYNC-10).
+    fn awaits_ack(&self) -> bool {
+        let newest = self.slot_of(self.next.prev());
+        newest.is_some_and(|(_, slot)| slot.has(slot::ACK_REQ) || slot.has(slot::FETCHES))
+    }
+
+    /// Whether packets are kept that passed a passive Depot.
+    fn keeps_passed(&self) -> bool {
+        self.window.start() < self.passed && self.window.filled() > 0
     }
 
     /// By then the newest packet should have been acknowledged.

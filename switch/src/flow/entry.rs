@@ -3,6 +3,7 @@
 use core::mem::offset_of;
 use core::num::NonZero;
 
+use common::allowance::HostPair;
 use common::control::NodeId;
 use common::frame::Frame;
 use common::heap::HeapFrame;
@@ -38,6 +39,8 @@ pub(crate) struct Entry<F: Frame> {
     pub is_vacant: bool,
     /// The operator configured its peer: it is not looked for, and stays over incarnations.
     pub named: bool,
+    /// The hosts, whose data pays for control messages.
+    pub pair: HostPair,
     /// The generation in which the flow's present incarnation began.
     pub born: u32,
     /// Candidates for the peer flow, while it is unknown.
@@ -52,6 +55,7 @@ impl<F: Frame> Entry<F> {
             peer: None,
             src_qpn: None,
             named: false,
+            pair: key.hosts.pair(),
             matching: None,
             state: FlowState::Responses,
             armed: Time::NEVER,

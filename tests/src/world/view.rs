@@ -5,7 +5,7 @@ use common::recorder::Record;
 use common::time::Time;
 use rnic::Nic;
 
-use super::{WAN_OUT, World};
+use super::{TO_SWITCH, WAN_OUT, World};
 use crate::link::Link;
 use crate::workers::Workers;
 
@@ -34,5 +34,15 @@ impl World {
     /// The long-haul link from `me` on.
     pub fn wan(&self, me: usize) -> &Link {
         &self.ends[me].links[WAN_OUT]
+    }
+
+    /// The LAN from nic `me` to its switch.
+    pub fn from_nic(&self, me: usize) -> &Link {
+        &self.ends[me].links[TO_SWITCH]
+    }
+
+    /// Queue pairs that failed, in all incarnations.
+    pub fn dead(&self) -> usize {
+        self.fates.iter().filter(|fate| fate.died.is_some()).count()
     }
 }

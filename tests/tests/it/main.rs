@@ -9,6 +9,7 @@ mod hostile;
 mod lan_messages;
 mod link;
 mod orphans;
+mod quiet;
 mod records;
 mod recovery;
 mod reload;
