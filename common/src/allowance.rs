@@ -67,6 +67,8 @@ pub struct Allowance {
     at: Time,
     /// Bytes that a unit of time earns; 0: no message is ever granted.
     rate: u64,
+    /// Whether all messages are granted.
+    is_ample: bool,
     /// How long the newest response took.
     rtt: Span,
 }
@@ -80,19 +82,21 @@ impl Default for Allowance {
 impl Allowance {
     /// Messages that time earns in a second: four frames with the answers. An empty bucket is full after a minute.
     pub const PER_SECOND: u32 = 2;
-    /// So many that a bucket is full again after a millisecond: for tests of anything but the budget.
-    pub const AMPLE: u32 = 1_000_000;
+    /// Every message is granted: for tests of anything but the budget.
+    pub const AMPLE: u32 = u32::MAX;
 
-    /// Buckets of which time earns `per_second` messages, which is at most [`AMPLE`](Self::AMPLE); 0: none is ever granted, and a
+    /// Buckets of which time earns `per_second` messages, up to a million; [`AMPLE`](Self::AMPLE): all are granted; 0: none is ever granted, and a
     /// flow that awaits a reply waits for ever. That is for tests.
     pub fn new(per_second: u32) -> Self {
-        let per_second = u64::from(per_second.min(Self::AMPLE));
+        let is_ample = per_second == Self::AMPLE;
+        let per_second = u64::from(per_second.min(1_000_000));
         Self {
+            is_ample,
             pairs: Box::new([0; PAIRS]),
             pair: HostPair::default(),
             common: MOST,
             at: Time::ZERO,
-            rate: (per_second * PRICE << UNIT) / 1_000_000_000,
+            rate: ((per_second * PRICE) << UNIT) / 1_000_000_000,
             rtt: Span::ZERO,
         }
     }
@@ -124,20 +128,20 @@ impl Allowance {
     #[inline]
     pub fn may_be_early(&self, now: Time) -> bool {
         let level = self.own() + self.filled(self.units(now));
-        self.rate > 0 && level >= Need::Early.terms().1
+        self.is_ample || self.rate > 0 && level >= Need::Early.terms().1
     }
 
     /// Takes the cost of a message, or refuses.
     pub fn take(&mut self, need: Need, now: Time) -> bool {
         let units = self.units(now);
         self.common = self.filled(units);
-        self.at = self.at + Span::from_nanos(units << UNIT);
+        self.at += Span::from_nanos(units << UNIT);
         let (price, least) = need.terms();
         let may = self.rate > 0 && self.own() + self.common >= least;
         if may {
             self.pay(price);
         }
-        may
+        may || self.is_ample
     }
 
     /// A message that is sent in any case: others wait for it to be paid.

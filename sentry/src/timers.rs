@@ -17,6 +17,8 @@ const PEER_MIN: Span = Span::from_millis(10);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
 pub(crate) const PATIENT_TAILS: u8 = 8;
+/// In place of the number of SYNC(tail): none goes out before the next packet.
+const GIVEN_UP: u8 = u8::MAX;
 /// Round trips for which a flow asks for no early SYNC once one was refused.
 const QUIET: u64 = 8;
 
@@ -119,6 +121,11 @@ impl<F: Frame> Flow<F> {
         if self.tails == 0 && (cx.now < self.late(cx.config) || !self.awaits_ack()) {
             // R-MSG-1
             if !self.may_be_early(cx, Metric::WithheldTail) {
+                if cx.now >= self.late(cx.config) {
+                    // No ACK is late: the next packet shows what is missing.
+                    self.tails = GIVEN_UP;
+                    self.release_passed(cx);
+                }
                 return;
             }
         } else if !cx.allowance.take(Need::Late, cx.now) {
@@ -187,16 +194,12 @@ impl<F: Frame> Flow<F> {
         let rtt = self.rtt.mean();
         if self.tails == 0 {
             let early = self.last_data + self.tail_timeout(config);
-            return match early < quiet {
-                true if self.awaits_ack() => self.late(config),
-                // No ACK can be late.
-                true => self.late(config).max(quiet),
-                false => early,
-            };
+            return if early < quiet { self.late(config) } else { early };
         }
         let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
         let is_patient = self.awaits_ack() || self.keeps_passed();
-        if all_arrived && (self.tails >= PATIENT_TAILS || !is_patient) {
+        let is_given_up = self.tails == GIVEN_UP;
+        if is_given_up || all_arrived && (self.tails >= PATIENT_TAILS || !is_patient) {
             return Time::NEVER;
         }
         let backoff = rtt.scale(5, 8).max(TAIL_MIN) * (1 << self.tails.min(PATIENT_TAILS));
