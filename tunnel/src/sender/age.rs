@@ -11,6 +11,8 @@ use crate::flow::Order;
 pub(super) const RESENDS_MAX: u8 = 7;
 /// A frame is resent for so many waits for a REPORT after its first transmission.
 const WAITS: u64 = 8;
+/// However short the wait: a box may stand still for so long.
+const LEAST: Span = Span::from_millis(50);
 /// After so many resends in a row that did not arrive, a flow is refused.
 const REFUSED: u8 = 16;
 /// Flow buckets share so many slots.
@@ -43,7 +45,7 @@ impl Age {
 
 /// The age of the oldest frame that is resent, where a REPORT is waited for as long as `wait`, and `give_up` is configured.
 pub(super) fn age_max(wait: Span, give_up: Span) -> Span {
-    (wait * WAITS).min(give_up)
+    (wait * WAITS).max(LEAST).min(give_up)
 }
 
 /// The slot of a flow bucket.
@@ -136,6 +138,9 @@ mod tests {
         assert!(age(7).is_over(at(0), most));
         let most = age_max(Span::from_millis(12), Span::from_millis(50));
         assert!(age(0).is_over(at(50), most));
+        // A short path: a box that stands still for 40 ms costs no frame.
+        let most = age_max(Span::from_micros(300), Span::from_millis(400));
+        assert!(!age(0).is_over(at(49), most) && age(0).is_over(at(50), most));
     }
 
     /// Trials at 0, 10, 30, 70, 150 ms and so on, and at last each 640 ms.
