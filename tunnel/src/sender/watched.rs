@@ -25,7 +25,7 @@ impl<K> Sender<K> {
         self.lanes.iter().filter(|lane| !lane.is_idle()).map(Outgoing::waiting_since).min()
     }
 
-    /// How long a frame may be in the tunnel: eight waits for a REPORT, and `give_up` at most. R-TUN-62
+    /// How long a frame may be in the tunnel: eight waits for a REPORT, 50 ms at least and `give_up` at most. R-TUN-62
     pub(crate) fn age_max(&self) -> Span {
         let measured = self.lanes.iter().filter(|lane| lane.rtt().is_measured());
         let wait = measured.map(|lane| lane.waits().report).max();
