@@ -13,10 +13,8 @@ pub(super) const RESENDS_MAX: u8 = 7;
 const WAITS: u64 = 8;
 /// However short the wait: a box may stand still for so long.
 const LEAST: Span = Span::from_millis(50);
-/// After so many resends in a row that did not arrive, and so many round trips, a flow is refused. A lane that dies takes many resends
-/// of a flow at once.
+/// After so many resends in a row that did not arrive, a flow is refused.
 const REFUSED: u8 = 16;
-const REFUSED_FOR: u64 = 4;
 /// Flow buckets share so many slots.
 const SLOTS: usize = 1 << 12;
 /// The pause between two trials of a refused flow grows to so many round trips.
@@ -60,8 +58,6 @@ pub(super) fn slot(order: Order) -> Option<u16> {
 struct Flow {
     /// Resends in a row that did not arrive.
     lost: u8,
-    /// When the first of these was found lost.
-    since: Time,
     /// Round trips between two trials; 0: the flow is not refused.
     pause: u64,
     /// When a frame may be resent as a trial.
@@ -106,12 +102,9 @@ impl Refused {
         let flow = &mut self.flows[usize::from(slot)];
         if age.resends > 0 {
             self.has_lost = true;
-            if flow.lost == 0 {
-                flow.since = now;
-            }
             flow.lost = flow.lost.saturating_add(1);
         }
-        if flow.lost < REFUSED || now < flow.since + rtt * REFUSED_FOR {
+        if flow.lost < REFUSED {
             return false;
         }
         if now < flow.trial_at {
@@ -150,23 +143,21 @@ mod tests {
         assert!(!age(0).is_over(at(49), most) && age(0).is_over(at(50), most));
     }
 
-    /// From the fourth round trip on, trials after 0, 10, 30, 70, 150 ms and so on, and at last each 640 ms.
+    /// Trials at 0, 10, 30, 70, 150 ms and so on, and at last each 640 ms.
     #[test]
     fn a_refused_flow_has_ever_rarer_trials_until_one_arrives() {
         let mut refused = Refused::default();
-        for _ in 0..2 * REFUSED {
-            assert!(!refused.lost(at(0), &age(1), RTT), "a lane that dies refuses no flow");
+        for _ in 1..REFUSED {
+            assert!(!refused.lost(at(0), &age(1), RTT));
         }
-        let trials: Vec<u64> = (40..2_040)
-            .filter(|ms| !refused.lost(at(*ms), &age(1), RTT))
-            .map(|ms| ms - 40)
-            .collect();
+        let trials: Vec<u64> =
+            (0..2_000).filter(|ms| !refused.lost(at(*ms), &age(1), RTT)).collect();
         assert_eq!(trials, [0, 10, 30, 70, 150, 310, 630, 1_270, 1_910]);
         let other = Age { slot: slot(Order::Ordered(8)), ..age(1) };
-        assert!(!refused.lost(at(2_040), &other, RTT), "another flow is not");
+        assert!(!refused.lost(at(2_000), &other, RTT), "another flow is not");
         refused.arrived(&age(0));
-        assert!(refused.lost(at(2_040), &age(0), RTT), "a first transmission says nothing");
+        assert!(refused.lost(at(2_000), &age(0), RTT), "a first transmission says nothing");
         refused.arrived(&age(1));
-        assert!(!refused.lost(at(2_040), &age(0), RTT));
+        assert!(!refused.lost(at(2_000), &age(0), RTT));
     }
 }
