@@ -74,7 +74,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What a file holds besides the records that were looked at.
+/// Contents of a file besides the records that were analysed.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Contents {
     /// The interfaces with records, as the file names them; of a "Linux cooked" capture of version 2 the kernel's indices. None

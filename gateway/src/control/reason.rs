@@ -40,7 +40,7 @@ impl fmt::Display for Word {
     }
 }
 
-/// What a reason is about.
+/// Subject of a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The keys of the boxes differ.
