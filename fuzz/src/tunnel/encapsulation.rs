@@ -56,9 +56,19 @@ pub fn run(data: &[u8]) {
     unwrap(&there, &bad);
 }
 
-/// Removes the headers of a frame of the tunnel. Any other frame must stay unchanged.
+/// Removes the headers of a frame of the tunnel. Any other frame must stay unchanged, but for the priority tag that `udp`
+/// removes.
 fn unwrap(end: &Encapsulation, bytes: &[u8]) {
     let mut frame = HeapFrame::from(bytes.to_vec());
+    let untagged = match bytes.split_at_checked(16) {
+        Some((front @ [.., 0x81, 0, tci, 0], rest))
+            if matches!(end, Encapsulation::Udp(_)) && tci & 0xf == 0 =>
+        {
+            [&front[..12], rest].concat()
+        }
+        _ => bytes.to_vec(),
+    };
+    let bytes = &untagged[..];
     match end.unwrap(&mut frame) {
         Unwrapped::Frame { shim, .. } => {
             let front = end.overhead() - LEN + shim.wire_len();

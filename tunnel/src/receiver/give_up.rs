@@ -64,8 +64,27 @@ impl<F> Receiver<F> {
         if self.is_unrepaired { Span::ZERO } else { config.give_up }
     }
 
+    /// Gives up the gaps of all lanes that are too old.
+    pub(super) fn give_up_all_old<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        out: &mut D,
+    ) {
+        loop {
+            let patience = self.patience(config);
+            for lane in Lane::all(self.lanes.len() as u8) {
+                self.give_up_old(config, now, lane, out);
+            }
+            // Once a gap shows that the sender repairs nothing, the gaps of lanes before it are not waited for either.
+            if self.patience(config) == patience {
+                break;
+            }
+        }
+    }
+
     /// Gives up the gaps of a lane that are too old.
-    pub(super) fn give_up_old<D: Deliver<F>>(
+    fn give_up_old<D: Deliver<F>>(
         &mut self,
         config: &ReceiverConfig,
         now: Time,

@@ -34,8 +34,8 @@ impl<F> Receiver<F> {
         // Lanes whose REPORTs would be due soon join the first one that is: all have their time together from then
         // on. R-TUN-57
         let since = if self.lanes.iter().any(is_due) { interval / 2 } else { interval };
+        self.give_up_all_old(config, now, out);
         for lane in Lane::all(self.lanes.len() as u8) {
-            self.give_up_old(config, now, lane, out);
             if now >= self.lanes[lane.index()].all_due(since) {
                 self.report(config, now, lane, true, out);
             }

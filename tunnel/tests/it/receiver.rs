@@ -202,6 +202,18 @@ fn gaps_that_nobody_repairs_are_not_waited_for() {
     }
 }
 
+/// R-TUN-63: the gaps of every lane, whichever lane the one is on that shows it.
+#[test]
+fn a_gap_that_nobody_repairs_ends_the_waits_of_all_lanes() {
+    let mut test = Test::new(2);
+    let behind_gap = |of: u8| Test::shim(lane(of), FIRST + 1, Some(FIRST));
+    test.take(ms(1), behind_gap(1), 1);
+    test.take(ms(50), behind_gap(0), 0);
+    test.receiver.on_timer(&test.config, ms(101), &mut test.out);
+    assert_eq!(test.delivered(), [1, 0]);
+    assert!(test.receiver.deadline(&test.config) > ms(101));
+}
+
 /// R-TUN-11: a frame behind one that waits for another lane goes on waiting: what was lost lies behind both.
 #[test]
 fn a_jump_of_a_lane_releases_nothing_before_it() {
