@@ -133,6 +133,8 @@ pub struct Sender<K> {
     measure_at: Time,
     /// Lanes that were chosen for frames since they were measured; many, if a session began since.
     choices: u32,
+    /// How often they were measured in this session, 255 at most.
+    measures: u8,
     pulse: Pulse,
     /// When more frames [move](Self::move_all_on) from a lane to others; [`Time::NEVER`] if none do.
     move_at: Time,
@@ -160,6 +162,7 @@ impl<K> Sender<K> {
             copies: Copies::new(config, &Sent::default()),
             measure_at: Time::ZERO,
             choices: u32::MAX,
+            measures: 0,
             pulse: Pulse::default(),
             move_at: Time::NEVER,
             lost: Vec::new(),
@@ -171,7 +174,7 @@ impl<K> Sender<K> {
         self.session = session;
         self.share = ResendShare::default();
         self.refused.clear();
-        (self.spray, self.choices) = (spray(config, session), u32::MAX);
+        (self.spray, self.choices, self.measures) = (spray(config, session), u32::MAX, 0);
         self.copies = Copies::new(config, &self.counts());
         self.flows.clear();
         for lane in &mut self.lanes {

@@ -22,6 +22,8 @@ const MEASURE_LANE: Span = Span::from_micros(250);
 const MEASURE_CHOICES: u32 = 3;
 /// so rarely.
 const MEASURE_RARE: Span = Span::from_millis(1_000);
+/// However few choices, so often in a session: a lane that fails is found late while the margin of its round trip is a guess.
+const MEASURES_LEAST: u8 = 4;
 
 impl<K> Sender<K> {
     /// The lane of the next frame. `wait` says how long it waits until a lane's port sends it; `None` if there is
@@ -98,7 +100,7 @@ impl<K> Sender<K> {
             return Time::NEVER;
         }
         let is_unmeasured = |lane: &Outgoing<K>| !lane.rtt().is_measured();
-        if self.lanes.iter().any(is_unmeasured) {
+        if self.measures < MEASURES_LEAST || self.lanes.iter().any(is_unmeasured) {
             self.measure_at
         } else if !self.spray.needs_delays() {
             Time::NEVER
@@ -116,6 +118,7 @@ impl<K> Sender<K> {
         let interval = rtts.min().unwrap_or_default() / MEASURES;
         let least = MEASURE_LANE * self.lanes.len() as u64;
         (self.measure_at, self.choices) = (now + interval.max(least), 0);
+        self.measures = self.measures.saturating_add(1);
         for (lane, state) in Lane::all(self.lanes.len() as u8).zip(&mut self.lanes) {
             state.counts.probes += 1;
             out.probe(state.measure(lane, now));

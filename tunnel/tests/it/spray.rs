@@ -142,6 +142,24 @@ fn earliest_takes_the_fastest_lane_while_its_port_is_free() {
     assert!(world.receiver.1.counts().waited < 1_000, "{:?}", world.receiver.1.counts());
 }
 
+/// R-TUN-33: also of lanes that carry nothing, and for however few frames: a lane that fails is found late while its margin is a guess.
+#[test]
+fn the_round_trip_of_each_lane_is_measured_four_times() {
+    let mut world = World::new(Scenario {
+        delays: vec![5_000; 3],
+        loss: [0.0; 2],
+        spray: Some(Policy::Pinned),
+        flows: 1,
+        frames: 40,
+        pace: 10_000,
+        ..scenario(9)
+    });
+    assert_lossless(&mut world);
+    let probes = [0, 1, 2].map(|n| world.sender.1.lane_counts(lane(n)).map(|it| it.probes));
+    let unused = world.used.iter().zip(probes).filter(|(used, _)| **used == 0);
+    assert_eq!(unused.map(|(_, probes)| probes).collect::<Vec<_>>(), [Some(4); 2]);
+}
+
 /// Lanes without queues, of which some are not good, and some have no room.
 struct Idle(Vec<bool>, Vec<bool>);
 
