@@ -185,7 +185,7 @@ lr2t.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "wan.tunnel_ethertype of t
 lr2t.prefs.port = Pref.uint("UDP port", 49791, "wan.tunnel_port of the gateways")
 
 local TYPES = { [0] = "frame", [1] = "resent frame", [3] = "control message" }
-local MESSAGES = { [1] = "HELLO", [2] = "REPORT", [3] = "PROBE", [4] = "SKIP", [5] = "BYE" }
+local MESSAGES = { [1] = "HELLO", [2] = "REPORT", [3] = "PROBE", [4] = "SKIP", [5] = "BYE", [6] = "PATH", [7] = "PATH_ECHO" }
 
 local t = {
     version = ProtoField.uint8("lr2t.version", "Version", base.DEC, nil, 0xf0),
@@ -223,6 +223,7 @@ local t = {
     echo_sent = ProtoField.uint64("lr2t.echo.sent", "Newest PROBE: sent (ns)"),
     echo_arrived = ProtoField.uint64("lr2t.echo.arrived", "Newest PROBE: arrived (ns)"),
     sent = ProtoField.uint64("lr2t.sent", "Sent (ns)"),
+    carried = ProtoField.uint16("lr2t.carried", "Bytes of the frame that arrived"),
     start = ProtoField.uint32("lr2t.range.start", "From number"),
     count = ProtoField.uint32("lr2t.range.count", "Numbers"),
     tag = ProtoField.bytes("lr2t.tag", "Tag"),
@@ -242,6 +243,8 @@ local T_BODIES = {
     [3] = { {t.next, 4}, {t.sent, 8} },
     [4] = {},
     [5] = {},
+    [6] = { {t.sent, 8} },
+    [7] = { {t.sent, 8}, {t.carried, 2}, {nil, 2} },
 }
 
 local T_REPORT = { {t.reported, 1}, {t.has_from, 1}, {t.ranges, 1}, {nil, 1}, {t.from, 4}, {t.next, 4}, {t.frames, 4}, {t.marked, 4} }
@@ -287,7 +290,7 @@ local function message(tvb, len, pinfo, tree)
     local info = MESSAGES[kind] or "LR2 tunnel, message"
     if stop then
         local at = add_all(tree, tvb, 40, body)
-        if kind == 3 or kind == 4 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
+        if kind == 3 or kind == 4 or kind == 6 or kind == 7 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
         if kind == 2 then
             local said = reports(tree, tvb, at, stop)
             if not said then tree:add_proto_expert_info(t_cut) end
@@ -299,6 +302,10 @@ local function message(tvb, len, pinfo, tree)
             info = info .. string.format(": session 0x%x, %u lanes", tvb(40, 4):uint(), tvb(52, 1):uint())
         elseif kind == 3 and number(tvb, 40, 4) then
             info = info .. string.format(": to before %u", tvb(40, 4):uint())
+        elseif kind == 6 then
+            info = info .. string.format(": %u bytes of padding", stop - 48)
+        elseif kind == 7 and number(tvb, 48, 2) then
+            info = info .. string.format(": %u bytes arrived", tvb(48, 2):uint())
         end
     end
     if is_whole then

@@ -20,7 +20,7 @@ use common::time::{Span, Time};
 use common::wire::{Bth, Headers, Opcode, Qpn, Vlans};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig};
-use tunnel::message::{self, Echo, Hello, Probe, Report, Reports, Skip};
+use tunnel::message::{self, Echo, Hello, PathEcho, PathProbe, Probe, Report, Reports, Skip};
 use tunnel::shim::Shim;
 use tunnel::{Lane, Session, WireNumber};
 
@@ -278,7 +278,7 @@ fn shims_and_the_frames_behind_them() {
 }
 
 /// A message of each kind.
-fn tunnel_messages(outer: &Encapsulation) -> [Vec<u8>; 5] {
+fn tunnel_messages(outer: &Encapsulation) -> [Vec<u8>; 7] {
     let lane = Lane::new(1).expect("a lane");
     let ranges = || [(WireNumber(40), 2), (WireNumber(50), 1)].into_iter().collect();
     let echo = Echo { sent_at: Time::from_nanos(8), arrived_at: Time::from_nanos(9) };
@@ -312,6 +312,12 @@ fn tunnel_messages(outer: &Encapsulation) -> [Vec<u8>; 5] {
         }),
         message::Message::Skip(Skip { lane, ranges: ranges() }),
         message::Message::Bye,
+        message::Message::PathProbe(PathProbe {
+            lane,
+            sent_at: Time::from_nanos(8),
+            padding: 1_300,
+        }),
+        message::Message::PathEcho(PathEcho { lane, sent_at: Time::from_nanos(8), len: 1_378 }),
     ];
     let header = message::Header {
         node: NodeId(0x99),
@@ -350,6 +356,8 @@ fn messages_of_the_tunnel() {
             ("3", "PROBE of lane 1: to before 60"),
             ("4", "SKIP of lane 1: 3 numbers"),
             ("5", "BYE"),
+            ("6", "PATH of lane 1: 1300 bytes of padding"),
+            ("7", "PATH_ECHO of lane 1: 1378 bytes arrived"),
         ]) {
             assert_eq!(
                 row[..],
@@ -371,12 +379,14 @@ fn messages_of_the_tunnel() {
             "lr2t.range.start",
             "lr2t.range.count",
             "lr2t.sent",
+            "lr2t.carried",
         ];
         let rows = shown(&frames, &fields);
         assert_eq!(rows[0][..4], ["0x00001234", "9018", "600", "4"]);
         assert_eq!(rows[1][4..12], ["30,30", "60,60", "27,27", "1,1", "8", "9", "40,50", "2,1"]);
         assert_eq!([&rows[2][5], &rows[2][12]], ["60", "8"]);
         assert_eq!([&rows[3][10], &rows[3][11]], ["40,50", "2,1"]);
+        assert_eq!([&rows[5][12], &rows[6][12], &rows[6][13]], ["8", "8", "1378"]);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod flows;
 mod pairs;
+mod paths;
 
 use std::borrow::Cow;
 
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 pub use flows::{Flow, Flows, Order, ParseOrderError};
 pub use pairs::{Pair, Pairs};
+pub use paths::{Path, Paths};
 
 /// A word or a sentence.
 pub type Text = Cow<'static, str>;

@@ -56,6 +56,8 @@ pub enum Command {
     Peers,
     /// Lanes of the tunnel.
     Lanes,
+    /// The path behind each WAN port of the tunnel, now: round trip, loss and the longest frame that reaches the peer.
+    Path,
     /// Counters of the Sentry and Depot pipelines: gaps, packets sent again, NAKs.
     Recovery,
     /// Flows, sorted by losses or another counter, with the reason why a flow is not protected.

@@ -123,6 +123,7 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Pairs => show.get("/pairs", view::pairs)?,
         Command::Peers => show.get("/peers", view::peers)?,
         Command::Lanes => show.get("/lanes", view::lanes)?,
+        Command::Path => show.get("/paths", view::paths)?,
         Command::Recovery => show.get("/recovery", view::recovery)?,
         Command::Flows(of) => show.get(&of.path(), view::flows)?,
         Command::Unprotect(of) => show.ask(&Request::post(&of.path("unprotect")), view::flows)?,

@@ -1,5 +1,7 @@
 //! The answers of the gateway, for people.
 
+mod path;
+
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,6 +11,7 @@ use api::{
 };
 use humantime::{format_duration, format_rfc3339_millis};
 
+pub use self::path::paths;
 use crate::table::Table;
 
 /// What stands for a value that the gateway does not know.

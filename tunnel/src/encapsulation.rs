@@ -6,6 +6,7 @@
 
 mod ethernet;
 mod find;
+mod too_big;
 mod udp;
 
 use common::frame::Headroom;
@@ -298,6 +299,11 @@ impl Encapsulation {
             }
         }
         Some(&mut out[self.shim_at()..])
+    }
+
+    /// Whether a frame from the WAN is a router's word that a datagram of the tunnel is too long. R-TUN-65
+    pub(crate) fn is_too_big(&self, frame: &[u8]) -> bool {
+        matches!(self, Self::Udp(udp) if udp.is_too_big(frame))
     }
 
     /// Sets the MAC address of the next hop, if there is one; `None`: it is not known.

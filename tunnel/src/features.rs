@@ -12,14 +12,19 @@ pub enum LansRepaired {
     Auto,
 }
 
-/// What a box says of itself, for the operator of the peer: the peer works in the same way whatever it is. R-TUN-55
+/// The properties of a box that its HELLOs carry. R-TUN-55
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
     /// Its WAN ports, 1 to 8.
     pub ports: u8,
     /// Its repair of the LANs.
     pub lans: LansRepaired,
+    /// The box answers probes of its paths. Releases before them do not. R-TUN-64
+    pub answers_paths: bool,
 }
+
+/// [`Features::answers_paths`], in a HELLO.
+const ANSWERS_PATHS: u32 = 1 << 6;
 
 impl Features {
     /// As a HELLO transmits it.
@@ -29,7 +34,8 @@ impl Features {
             LansRepaired::On => 1,
             LansRepaired::Auto => 2,
         };
-        self.ports as u32 & 0xf | lans << 4
+        let answers = if self.answers_paths { ANSWERS_PATHS } else { 0 };
+        self.ports as u32 & 0xf | lans << 4 | answers
     }
 
     /// What a HELLO transmits; `None` from a box that says nothing, as releases before this field do, or something that
@@ -41,8 +47,9 @@ impl Features {
             2 => LansRepaired::Auto,
             _ => return None,
         };
+        let answers_paths = code & ANSWERS_PATHS != 0;
         match code as u8 & 0xf {
-            ports @ 1..=8 => Some(Self { ports, lans }),
+            ports @ 1..=8 => Some(Self { ports, lans, answers_paths }),
             _ => None,
         }
     }

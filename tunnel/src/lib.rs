@@ -20,6 +20,7 @@ mod gaps;
 mod marks;
 pub mod message;
 mod number;
+mod paths;
 mod receiver;
 mod sender;
 pub mod session;
@@ -33,6 +34,7 @@ pub use division::{Division, Part};
 pub use features::{Features, LansRepaired};
 pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
+pub use paths::PathState;
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
 pub use sender::{
     BUCKETS, Health, Recover, Sender, SenderConfig, Sent, Setting, Transmit, report_interval,

@@ -48,6 +48,10 @@ pub enum Message {
     Skip(Skip),
     /// The box leaves the session.
     Bye,
+    /// Measures how long a frame the path of a lane carries.
+    PathProbe(PathProbe),
+    /// A [`PathProbe`] has arrived.
+    PathEcho(PathEcho),
 }
 
 /// HELLO.
@@ -127,6 +131,28 @@ pub struct Skip {
     pub ranges: ArrayVec<(WireNumber, u32), MAX_RANGES>,
 }
 
+/// PATH, of either direction: a frame of a certain length on a lane. Zeros fill the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathProbe {
+    /// The lane.
+    pub lane: Lane,
+    /// When it is sent, by the clock of the sending box, not at the time zero.
+    pub sent_at: Time,
+    /// Bytes of zero behind it.
+    pub padding: u16,
+}
+
+/// PATH_ECHO: the answer to a [`PathProbe`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathEcho {
+    /// [`PathProbe::lane`].
+    pub lane: Lane,
+    /// [`PathProbe::sent_at`].
+    pub sent_at: Time,
+    /// Bytes of the frame that arrived, from the destination MAC address on and without Ethernet padding.
+    pub len: u16,
+}
+
 /// Why a control message is refused by itself, whatever the state of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reject {
@@ -150,6 +176,9 @@ pub(crate) const TUNNEL_AT: usize = layout::TUNNEL_AT;
 
 /// Bytes of the shortest HELLO.
 pub const HELLO_LEN: usize = layout::HELLO_LEN + TAG_LEN;
+
+/// Bytes of the shortest PATH.
+pub const PATH_LEN: usize = layout::PATH_LEN + TAG_LEN;
 
 /// Writes a message.
 ///

@@ -85,6 +85,11 @@ pub trait Recover {
     /// its first transmission. False if there is no memory.
     fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool;
 
+    /// A kept frame was lost on a lane, and not for the first time.
+    fn lost_again(&mut self, now: Time, lane: Lane, kept: &Self::Kept) {
+        let _ = (now, lane, kept);
+    }
+
     /// The order of a kept frame, by which it belongs to a flow.
     fn order(&self, kept: &Self::Kept) -> Order {
         let _ = kept;

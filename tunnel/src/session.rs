@@ -4,6 +4,7 @@
 //! the other. A box is *up* once a HELLO of the peer names the session that it offers. When it leaves that
 //! state, it offers another session, by which the peer sees that the old one is over.
 
+mod change;
 mod refusal;
 
 use arrayvec::ArrayVec;
@@ -11,11 +12,13 @@ use common::control::{Keys, Replay};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 
+pub use self::change::{Change, End};
 pub use self::refusal::Refusal;
 use crate::division::Part;
 use crate::features::{Features, LansRepaired};
 use crate::message::{self, HELLO_LEN, Header, Hello, Message};
 use crate::number::{Port, Session};
+use crate::paths::Paths;
 
 /// Where and how a HELLO arrived.
 struct Arrived {
@@ -109,28 +112,6 @@ impl State {
     }
 }
 
-/// Why a session ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// Nothing was heard for `peer_timeout`.
-    Silence,
-    /// The peer offers another session: it restarted, or lost us for a while.
-    PeerRestarted,
-    /// The peer said BYE.
-    Bye,
-    /// This box said BYE.
-    Closed,
-}
-
-/// A change of the session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
-    /// The session begins.
-    Began,
-    /// The session is over.
-    Ended(End),
-}
-
 /// One box's end of the session.
 #[derive(Debug)]
 pub struct EndPoint {
@@ -156,6 +137,8 @@ pub struct EndPoint {
     /// The peer waits for a HELLO as long as the longest frame.
     owes_padded: bool,
     last_refusal: Option<(Refusal, Time)>,
+    /// The longest frames of the paths.
+    pub(crate) sizes: Paths,
 }
 
 impl EndPoint {
@@ -176,6 +159,7 @@ impl EndPoint {
             owes_short: false,
             owes_padded: false,
             last_refusal: None,
+            sizes: Paths::new(),
         };
         this.offer(config);
         this
@@ -271,7 +255,8 @@ impl EndPoint {
                 session: self.own,
                 lanes: config.lanes,
                 division: config.part.division().code(),
-                features: Features { ports: config.ports, lans: config.lans }.code(),
+                features: Features { ports: config.ports, lans: config.lans, answers_paths: true }
+                    .code(),
                 frame_max: config.frame_max,
                 heard: self.paths[port.index()].heard,
                 padding,

@@ -5,6 +5,7 @@ mod inbound;
 mod lanes;
 mod mute;
 mod outbound;
+mod paths;
 mod ports;
 mod together;
 
@@ -21,11 +22,11 @@ use self::mute::Mute;
 use self::ports::{Inner, Lan, Ready, Ways};
 use self::together::Together;
 use crate::encapsulation::Encapsulation;
-use crate::message::Message;
+use crate::message::{self, Message, PathEcho};
 use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
 use crate::sender::{Health, Sender, SenderConfig, Sent, Setting};
-use crate::session::{Change, End, EndPoint, Peer, SessionConfig};
+use crate::session::{Change, End, EndPoint, SessionConfig};
 use crate::tuning::Tuning;
 
 /// Settings of a tunnel.
@@ -99,8 +100,10 @@ pub struct Tunnel<F: Frame> {
     ways: Ways,
     /// By port: its link is up.
     links: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
-    /// By port: frames take it.
-    used: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
+    /// By lane: frames take it.
+    used: Vec<bool>,
+    /// Length of the longest frame of the paths; 0 while none is known.
+    longest: u16,
     counts: Counts,
     recorder: Recorder,
     together: Together,
@@ -121,7 +124,8 @@ impl<F: Headroom> Tunnel<F> {
             last_end: None,
             ways: Ways::new(config.session.lanes, config.session.ports),
             links: Port::all(config.session.ports).map(|_| true).collect(),
-            used: Port::all(config.session.ports).map(|_| false).collect(),
+            used: Lane::all(config.session.lanes).map(|_| false).collect(),
+            longest: 0,
             counts: Counts::default(),
             recorder: Recorder::new(config.records),
             together: Together::new(config.session.ports),
@@ -233,45 +237,11 @@ impl<F: Headroom> Tunnel<F> {
         let Some(link) = self.links.get_mut(port.index()) else { return };
         self.recorder.begin(now);
         if core::mem::replace(link, is_up) != is_up {
-            self.use_ports(now, io);
+            if is_up {
+                self.end.sizes.doubt(now, port, None);
+            }
+            self.use_lanes(now, io);
             self.due = self.deadline();
-        }
-    }
-
-    /// Whether frames take a WAN port: its link is up, in this session HELLOs have passed it both ways, and as long
-    /// ones as any other port.
-    pub fn is_used(&self, port: Port) -> bool {
-        self.used.get(port.index()).copied().unwrap_or(false)
-    }
-
-    /// Bytes of the longest of our HELLOs that has reached the peer through a port whose link is up; 0: none has.
-    fn reached(&self, port: Port) -> u16 {
-        let is_up = self.links.get(port.index()).copied().unwrap_or(false);
-        if is_up { self.end.reached(port) } else { 0 }
-    }
-
-    /// Bytes of the longest frame that is known to reach the peer: the longest of our HELLOs that has, through any port
-    /// whose link is up; 0: none has.
-    pub fn longest_reached(&self) -> u16 {
-        let all = Port::all(self.config.session.ports).map(|port| self.reached(port));
-        all.max().unwrap_or(0)
-    }
-
-    /// Takes lanes of other ports into use, or out of it.
-    fn use_ports<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
-        let ports = self.config.session.ports;
-        // A long HELLO may still be on its way.
-        let least = if self.is_early(now) { 1 } else { self.longest_reached().max(1) };
-        self.used = Port::all(ports).map(|port| self.reached(port) >= least).collect();
-        // Without any, nothing is better than what there was.
-        if ports == 1 || !self.used.contains(&true) {
-            return;
-        }
-        for lane in Lane::all(self.config.session.lanes) {
-            let is_used = self.is_used(lane.port(ports));
-            let mut wan =
-                ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
-            self.sender.set_used(now, lane, is_used, &mut wan);
         }
     }
 
@@ -282,7 +252,7 @@ impl<F: Headroom> Tunnel<F> {
         let end = end.min(self.mute.look_at);
         let lanes = self.receiver.deadline(&self.config.receiver);
         let sender = if self.end.up().is_some() { self.sender.deadline() } else { Time::NEVER };
-        end.min(lanes).min(sender)
+        end.min(lanes).min(sender).min(self.end.sizes.due())
     }
 
     /// A time that is no later than the [deadline](Self::deadline), and costs nothing: that of the lanes that something
@@ -309,6 +279,7 @@ impl<F: Headroom> Tunnel<F> {
                 ports::send(io, &self.config, &self.ways, way, &header, &hello);
             }
         }
+        self.probe_paths(now, io);
         let (is_up, config) = (self.end.up().is_some(), &self.config);
         let mut wan = ports::wan(io, &mut self.end, config, &self.ways, &mut self.recorder);
         if is_up {
@@ -338,32 +309,9 @@ impl<F: Headroom> Tunnel<F> {
         self.due = self.deadline();
     }
 
-    /// The longest frame that the paths carry; `None` if frames are not numbered. R-TUN-17
-    #[inline]
-    fn limit(&self, now: Time) -> Option<u16> {
-        self.end.up()?;
-        let most = self.end.frame_max(&self.config.session);
-        match self.longest_reached() {
-            reached if reached >= most => Some(most),
-            reached if !self.is_early(now) => Some(reached),
-            // There is another way until the paths are known.
-            _ if self.is_ethernet() => None,
-            _ => Some(most),
-        }
-    }
-
     /// Whether long HELLOs of this session may still be on their way for the first time.
     fn is_early(&self, now: Time) -> bool {
         now < self.began_at + self.config.session.hello_interval * 2
-    }
-
-    fn is_ethernet(&self) -> bool {
-        matches!(self.config.ports.first(), Some(Encapsulation::Ethernet { .. }))
-    }
-
-    /// Whether frames from the LAN are numbered, and which peer takes them.
-    pub fn peer(&self, now: Time) -> Option<&Peer> {
-        self.limit(now).and(self.end.up())
     }
 
     fn on_message<I: Io<Frame = F>>(
@@ -389,7 +337,7 @@ impl<F: Headroom> Tunnel<F> {
         }
         if message.is_none() {
             // A HELLO may have proven a path.
-            self.use_ports(now, io);
+            self.use_lanes(now, io);
         }
         if let Some(Message::Probe(probe)) = &message {
             self.ways.arrived(probe.lane, port);
@@ -412,6 +360,18 @@ impl<F: Headroom> Tunnel<F> {
                 let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
                 self.receiver.on_skip(now, &skip, &mut lan);
             }
+            Some(Message::PathProbe(probe)) => {
+                let len = (at + message::wire_len(&Message::PathProbe(probe))) as u16;
+                let echo = PathEcho { lane: probe.lane, sent_at: probe.sent_at, len };
+                let way = (port, self.ways.newest(port));
+                let header = self.end.header(&self.config.session);
+                let echo = Message::PathEcho(echo);
+                ports::send(io, &self.config, &self.ways, way, &header, &echo);
+            }
+            Some(Message::PathEcho(PathEcho { lane, sent_at, len })) => {
+                self.end.sizes.on_echo(now, lane, sent_at, len);
+                self.use_lanes(now, io);
+            }
             Some(Message::Hello(_) | Message::Reports(_) | Message::Bye) | None => {}
         }
         self.due = self.deadline();
@@ -429,13 +389,20 @@ impl<F: Headroom> Tunnel<F> {
             Change::Began => {
                 self.began_at = now;
                 self.counts.began += 1;
-                if let Some(peer) = self.end.up() {
+                if let Some(peer) = self.end.up().copied() {
                     self.sender.restart(&self.config.sender, peer.session);
+                    if peer.features.is_some_and(|features| features.answers_paths) {
+                        let (config, most) =
+                            (&self.config.session, self.end.frame_max(&self.config.session));
+                        self.end.sizes.begin(config, now, most);
+                    }
                 }
             }
             Change::Ended(why) => {
                 self.last_end = Some(why);
                 self.used.fill(false);
+                self.longest = 0;
+                self.end.sizes.end();
                 let mut wan =
                     ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
                 self.sender.end(&mut wan);

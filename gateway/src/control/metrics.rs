@@ -230,7 +230,17 @@ fn tunnel(state: &State, expected: &Expected, families: &mut Families<'_>) {
     for port in PortId::all(state.wans).skip(1) {
         let is_used = all.as_ref().is_some_and(|tunnel| tunnel.uses(port.wan_port()));
         let help = "Whether frames of the tunnel, of each if there are several, take a WAN port: there is a session, and messages pass the port both ways.";
-        families.gauge("lr2_tunnel_port_used", help, &[("port", port.name())], is_used.into());
+        let label = [("port", port.name())];
+        families.gauge("lr2_tunnel_port_used", help, &label, is_used.into());
+        let path = all.as_ref().map(|tunnel| *tunnel.path(port.wan_port())).unwrap_or_default();
+        let help = "Bytes of the longest frame that reaches the peer, by WAN port; 0 without a session, or while none is known to.";
+        families.gauge("lr2_tunnel_path_frame_bytes", help, &label, path.longest.into());
+        let help = "Round trip of probes of a WAN port's path; 0 until it is measured.";
+        let seconds = path.rtt.as_nanos() as f64 / 1e9;
+        families.gauge("lr2_tunnel_path_round_trip_seconds", help, &label, seconds);
+        let help = "Share of the newest probes of a WAN port's path that were not answered in time, 0 to 1.";
+        let lost = f64::from(path.lost) / f64::from(path.checks.max(1));
+        families.gauge("lr2_tunnel_path_lost_ratio", help, &label, lost);
     }
     let help = "Bytes of the longest frame of the WAN, from its destination MAC address on: the WAN port's, \
                 and what a full frame of the LAN needs with the tunnel's headers.";

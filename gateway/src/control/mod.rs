@@ -23,6 +23,7 @@ mod metrics_page;
 pub mod neighbour;
 mod page;
 pub mod parameters;
+mod paths;
 pub mod peers;
 pub mod reason;
 pub mod records;

@@ -33,12 +33,13 @@ mod protection;
 mod several;
 
 /// What can be read.
-const PATHS: [&str; 17] = [
+const PATHS: [&str; 18] = [
     "/",
     "/pairs",
     "/status",
     "/peers",
     "/lanes",
+    "/paths",
     "/recovery",
     "/flows",
     "/ports",
@@ -139,6 +140,7 @@ fn reads() -> Router<Arc<State>> {
         .route("/", get(page::serve))
         .route("/status", get(|state: Shared| async move { answer(&status::status(&state)) }))
         .route("/lanes", get(|state: Shared| async move { answer(&status::lanes(&state)) }))
+        .route("/paths", get(|state: Shared| async move { answer(&status::paths(&state)) }))
         .route("/recovery", get(|state: Shared| async move { answer(&status::recovery(&state)) }))
         .route("/ports", get(|state: Shared| async move { answer(&status::ports(&state)) }))
         .route("/pools", get(|state: Shared| async move { answer(&status::pools(&state)) }))

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::{Build, Lane, Lanes, Pair, Pairs, Pool, Pools, Port, Ports, Recovery, Status, Worker};
+use api::{
+    Build, Lane, Lanes, Pair, Pairs, Path, Paths, Pool, Pools, Port, Ports, Recovery, Status,
+    Worker,
+};
 use common::metrics::Metric;
 use dpdk_sys_wrapper::PortStats;
 
@@ -214,6 +217,31 @@ pub fn lanes(state: &State) -> Lanes {
         }
     }
     Lanes { lanes }
+}
+
+/// The paths behind the WAN ports.
+pub fn paths(state: &State) -> Paths {
+    let (Some(expected), Some(all)) = (&state.tunnel, state.all_tunnels()) else {
+        return Paths::default();
+    };
+    let sample = state.sample();
+    let path = |port: PortId| {
+        let path = all.path(port.wan_port());
+        let of_port = usize::from(port.wan_port().get());
+        let way = sample.as_ref().and_then(|sample| sample.ways.get(of_port));
+        let nanos = path.rtt.as_nanos();
+        Path {
+            port: port.name().into(),
+            peer: way.map(|way| way.peer.to_string()),
+            frame_bytes: path.longest,
+            shortest_lane_bytes: path.shortest,
+            needed_bytes: expected.needed,
+            round_trip: (nanos > 0).then_some(nanos as f64 / 1e9),
+            probes: path.checks,
+            lost: path.lost,
+        }
+    };
+    Paths { paths: PortId::all(state.wans).skip(1).map(path).collect() }
 }
 
 /// What runs here.

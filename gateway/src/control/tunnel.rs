@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use tunnel::session::{End, Refusal};
 
+use super::paths;
 use super::reason::{Kind, Reason, Word};
 use super::station::Way;
 use crate::config::{Config, TunnelMode};
@@ -11,7 +12,7 @@ use crate::port::PortId;
 use crate::telemetry::{TunnelCounters, TunnelIo};
 
 /// Bytes of an Ethernet header.
-const ETHER_LEN: u16 = 14;
+pub(super) const ETHER_LEN: u16 = 14;
 
 /// Settings by which the state of the tunnel is judged. Lengths of frames begin with the destination MAC
 /// address.
@@ -48,12 +49,12 @@ impl Expected {
     }
 
     /// The fate of frames that do not go through the tunnel.
-    const fn fate(&self) -> &'static str {
+    pub(super) const fn fate(&self) -> &'static str {
         if self.is_udp { "are dropped" } else { "cross unprotected" }
     }
 
     /// A reason for which frames do not go through the tunnel.
-    fn unsent(&self, text: String, next: impl Into<Cow<'static, str>>) -> Reason {
+    pub(super) fn unsent(&self, text: String, next: impl Into<Cow<'static, str>>) -> Reason {
         let word = if self.is_udp { Word::Down } else { Word::Degraded };
         Reason { word, ..Reason::degraded(Kind::Tunnel, text, next) }
     }
@@ -98,7 +99,7 @@ pub fn reasons(expected: &Expected, tunnels: &[TunnelCounters], known: &Known<'_
 fn of_one(expected: &Expected, tunnel: &TunnelCounters, known: &Known<'_>) -> Vec<Reason> {
     let ways = known.ways;
     if tunnel.get(TunnelIo::Up) > 0 {
-        let short = short_path(expected, tunnel, ways);
+        let short = paths::short(expected, tunnel, ways);
         return short.into_iter().chain(out(expected, tunnel, ways)).collect();
     }
     let mut each = PortId::all(expected.ports).skip(1).zip(ways);
@@ -129,9 +130,11 @@ fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Vec<Reason
         let is_of_port = |lane: &u8| lane % expected.ports == port.wan_port().get();
         let lanes: Vec<_> = tunnel.silent_lanes().filter(is_of_port).collect();
         let text = if !tunnel.uses(port.wan_port()) {
-            unused(ways.get(usize::from(port.wan_port().get())))
+            unused(tunnel, port, ways)
         } else if !lanes.is_empty() && expected.lanes > 1 {
             silent_lanes(&lanes)
+        } else if let Some(text) = paths::short_lanes(tunnel, port) {
+            text
         } else {
             continue;
         };
@@ -142,12 +145,12 @@ fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Vec<Reason
 }
 
 /// The sentence about a WAN port that carries nothing beside others that do.
-fn unused(way: Option<&Way>) -> String {
-    let why = match way {
+fn unused(tunnel: &TunnelCounters, port: PortId, ways: &[Way]) -> String {
+    let why = match ways.get(usize::from(port.wan_port().get())) {
         Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
-        _ => "its link is down, messages of the boxes do not pass it both ways, or its path has a smaller MTU than \
-              those of the others"
-            .into(),
+        _ => paths::shorter(tunnel, port).unwrap_or_else(|| {
+            "its link is down, or messages of the boxes do not pass it both ways".into()
+        }),
     };
     format!("tunnel: carries nothing, the other ports take its frames: {why}")
 }
@@ -265,33 +268,6 @@ const fn refused(refusal: Refusal) -> &'static str {
             "its newest message was refused (lr2_tunnel_refused_messages_total)"
         }
     }
-}
-
-/// Whether every frame of the LAN fits, with a session.
-fn short_path(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<Reason> {
-    let &Expected { headers, port, needed, .. } = expected;
-    let [peer, reached] = [TunnelIo::PeerFrame, TunnelIo::PathFrame].map(|what| tunnel.get(what));
-    let most = peer.min(port.into());
-    // No HELLO of this session has been answered yet.
-    if reached == 0 || reached.min(most) >= needed.into() {
-        return None;
-    }
-    let needed = needed - ETHER_LEN;
-    let why = if reached < most {
-        format!(
-            "IP packets of {} bytes do not reach the peer: a link between the boxes has a smaller MTU than wan.mtu",
-            most - u64::from(ETHER_LEN)
-        )
-    } else if port < expected.needed {
-        format!("wan.mtu here is {}, and {needed} has room for all", port - ETHER_LEN)
-    } else {
-        let mtu = peer - u64::from(ETHER_LEN);
-        format!("wan.mtu of the peer is {mtu}, and {needed} has room for all")
-    };
-    let longest = reached.min(most).saturating_sub(headers.into());
-    let fate = expected.fate();
-    let text = format!("tunnel: frames of more than {longest} bytes {fate}: {why}");
-    Some(expected.unsent(text, "lr2ctl parameters").of(ways.first().map(|way| way.peer)))
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ macro_rules! counters {
 }
 
 mod lane;
+mod path;
 mod timings;
 mod tunnel;
 

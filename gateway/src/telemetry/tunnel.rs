@@ -8,8 +8,9 @@ use common::time::{Span, Time};
 use crossbeam_utils::CachePadded;
 use datapath::{LanCounts, Tunnelled};
 use tunnel::session::{End, Refusal};
-use tunnel::{Dropped, LaneState, Port, Received, Sent, Tunnel};
+use tunnel::{Dropped, LaneState, PathState, Port, Received, Sent, Tunnel};
 
+use super::path::PublishedPath;
 use super::{Desc, MetricKind, PublishedLane};
 
 counters! {
@@ -26,7 +27,7 @@ counters! {
     Counter "lr2_tunnel_unsequenced_frames_total"
         "Frames of a session that is over, delivered as they came." { Unsequenced }
     Counter "lr2_tunnel_too_long_frames_total"
-        "Frames that don't fit into the WAN's MTU with the tunnel's headers." { TooLong }
+        "Frames that do not fit into the MTU of the WAN or its paths with the tunnel's headers." { TooLong }
     Counter "lr2_tunnel_dropped_frames_total" "Frames that the tunnel dropped, by reason." {
         DropNotForward ["reason" = "not_forwardable"], DropQueue ["reason" = "queue_full"],
         DropReserved ["reason" = "reserved_ethertype"], DropHeadroom ["reason" = "headroom"],
@@ -62,8 +63,6 @@ counters! {
     Gauge "lr2_tunnel_peer_heard" "Whether another box with the key is heard." { PeerHeard }
     Gauge "lr2_tunnel_peer_frame_bytes"
         "Bytes of the longest frame of the peer's WAN port; 0 while it is not heard." { PeerFrame }
-    Gauge "lr2_tunnel_path_frame_bytes"
-        "Bytes of the longest frame that is known to reach the peer; 0 without a session." { PathFrame }
     Counter "lr2_tunnel_lan_repair_frames_total"
         "Frames by their way, where LANs are repaired: into the switch that repairs them, or past it." {
         LanToSwitch ["way" = "lan_to_switch"], LanToTunnel ["way" = "lan_to_tunnel"],
@@ -96,6 +95,8 @@ pub struct TunnelCounters {
     used: u8,
     /// The lanes that new frames avoid, since REPORTs of them were overdue: a bit for each.
     silent: [u128; 2],
+    /// The paths of the WAN ports.
+    paths: [PathState; Port::COUNT_MAX as usize],
 }
 
 impl TunnelCounters {
@@ -129,7 +130,10 @@ impl TunnelCounters {
         // A box without a session sends HELLOs at least every half second.
         let refusal = tunnel.session().last_refusal();
         let last_refusal = refusal.filter(|(_, at)| now.since(*at) < RECENT).map(|(why, _)| why);
-        Self { values, last_refusal, last_end: tunnel.last_end(), used, silent: [0; 2] }
+        let mut paths = [PathState::default(); _];
+        let ports = Port::all(tunnel.config().session.ports);
+        paths.iter_mut().zip(ports).for_each(|(path, port)| *path = tunnel.path(port));
+        Self { values, last_refusal, last_end: tunnel.last_end(), used, silent: [0; 2], paths }
     }
 
     /// Times of the same.
@@ -148,9 +152,7 @@ impl TunnelCounters {
         for (what, _) in TunnelIo::TABLE {
             let (sum, n) = (&mut self.values[*what as usize], other.get(*what));
             *sum = match what {
-                TunnelIo::Up | TunnelIo::PeerHeard | TunnelIo::PeerFrame | TunnelIo::PathFrame => {
-                    n.min(*sum)
-                }
+                TunnelIo::Up | TunnelIo::PeerHeard | TunnelIo::PeerFrame => n.min(*sum),
                 _ => *sum + n,
             };
         }
@@ -158,6 +160,7 @@ impl TunnelCounters {
         self.last_end = self.last_end.or(other.last_end);
         self.used &= other.used;
         self.silent.iter_mut().zip(other.silent).for_each(|(all, of)| *all |= of);
+        self.paths.iter_mut().zip(&other.paths).for_each(|(all, of)| super::path::join(all, of));
     }
 
     /// The lanes that new frames avoid, since REPORTs of them were overdue.
@@ -170,9 +173,25 @@ impl TunnelCounters {
         self.used & 1 << port.get() != 0
     }
 
+    /// The path of a WAN port.
+    pub fn path(&self, port: Port) -> &PathState {
+        &self.paths[usize::from(port.get())]
+    }
+
+    /// Bytes of the longest frame that is known to reach the peer, through any port; 0 without a session.
+    pub fn longest(&self) -> u16 {
+        self.paths.iter().map(|path| path.longest).max().unwrap_or(0)
+    }
+
     /// One of them.
     pub fn get(&self, what: TunnelIo) -> u64 {
         self.values[what as usize]
+    }
+
+    /// Sets the path of a WAN port.
+    #[cfg(test)]
+    pub fn set_path(&mut self, port: Port, path: PathState) {
+        self.paths[usize::from(port.get())] = path;
     }
 
     /// New frames avoid these lanes.
@@ -218,6 +237,7 @@ pub struct PublishedTunnel {
     end: AtomicUsize,
     /// The WAN ports that frames take, a bit for each.
     used: AtomicU8,
+    paths: [PublishedPath; Port::COUNT_MAX as usize],
     lanes: Box<[PublishedLane]>,
 }
 
@@ -229,6 +249,7 @@ impl PublishedTunnel {
             refusal: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             used: AtomicU8::new(0),
+            paths: Default::default(),
             lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
         }
     }
@@ -243,6 +264,7 @@ impl PublishedTunnel {
         let end = ENDS.iter().position(|end| Some(*end) == counters.last_end);
         self.end.store(end.map_or(0, |at| at + 1), Relaxed);
         self.used.store(counters.used, Relaxed);
+        self.paths.iter().zip(&counters.paths).for_each(|(to, path)| to.store(path));
         self.lanes.iter().zip(lanes).for_each(|(to, lane)| to.store(&lane));
     }
 
@@ -257,6 +279,7 @@ impl PublishedTunnel {
             last_end: end.and_then(|at| ENDS.get(at).copied()),
             used: self.used.load(Relaxed),
             silent,
+            paths: self.paths.each_ref().map(PublishedPath::load),
         }
     }
 
@@ -330,7 +353,6 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what
         TunnelIo::Up => tunnel.session().up().is_some().into(),
         TunnelIo::PeerHeard => peer.is_some().into(),
         TunnelIo::PeerFrame => peer.map_or(0, |peer| peer.frame_max.into()),
-        TunnelIo::PathFrame => tunnel.longest_reached().into(),
         TunnelIo::Kept => tunnel.kept() as u64,
         TunnelIo::Held => tunnel.waiting() as u64,
     }

@@ -36,6 +36,7 @@ fn lr2ctl_says_the_same(socket: &Path, gateway: &Running) {
         (&["status"][..], ": ok\n"),
         (&["peers"], "no box at the other end is heard"),
         (&["lanes"], "there is no tunnel"),
+        (&["path"], "there is no tunnel"),
         (&["recovery"], "packets resent to the WAN"),
         (&["top", "--once"], "net_null1,no-rx=1"),
         (&["flows", "--sort", "held", "--limit", "5"], "no such flow\n0 of 0 flows match\n"),

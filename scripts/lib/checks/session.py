@@ -135,7 +135,7 @@ class Session:
         return ended.stdout + ended.stderr
 
     def look(self) -> None:
-        for word in ("status", "peers", "lanes", "recovery", "ports", "pools", "build", "events", "config", "parameters"):
+        for word in ("status", "peers", "lanes", "path", "recovery", "ports", "pools", "build", "events", "config", "parameters"):
             self._ctl(self.a, word)
         self._ctl(self.a, "top", "--once")
         status: dict[str, Any] = json.loads(self._ctl(self.a, "--json", "status"))

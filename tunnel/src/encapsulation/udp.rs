@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use common::frame::Headroom;
 use common::wire::{MacAddr, rss_bucket_of_udp};
 
-use super::{ETHER_LEN, MACS_LEN, Outer, OuterFault, Unwrapped};
+use super::{ETHER_LEN, MACS_LEN, Outer, OuterFault, Unwrapped, too_big};
 use crate::division::Part;
 use crate::ecn;
 use crate::number::Lane;
@@ -163,6 +163,14 @@ impl Udp {
     pub(super) fn set_next_hop(&mut self, mac: Option<MacAddr>) {
         self.next_hop = mac;
         self.bytes_mut()[..6].copy_from_slice(&mac.unwrap_or_default());
+    }
+
+    /// Whether a frame says that a datagram to the peer is too long.
+    pub(super) fn is_too_big(&self, frame: &[u8]) -> bool {
+        match &self.headers {
+            Headers::V4 { bytes, .. } => too_big::is_v4(frame, &bytes[30..34]),
+            Headers::V6(bytes) => too_big::is_v6(frame, &bytes[38..54]),
+        }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {

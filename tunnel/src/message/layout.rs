@@ -6,7 +6,9 @@ use common::time::Time;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Echo, Header, Hello, Message, Probe, Reject, Report, Reports, Skip};
+use super::{
+    Echo, Header, Hello, Message, PathEcho, PathProbe, Probe, Reject, Report, Reports, Skip,
+};
 use crate::number::{Lane, Session, WireNumber};
 use crate::shim::{CONTROL_BYTE, VERSION};
 
@@ -15,6 +17,8 @@ const REPORT: u8 = 2;
 const PROBE: u8 = 3;
 const SKIP: u8 = 4;
 const BYE: u8 = 5;
+const PATH: u8 = 6;
+const PATH_ECHO: u8 = 7;
 
 /// Flag of a REPORT of a lane: it speaks of numbers from `from` on only.
 const HAS_FROM: u8 = 1 << 0;
@@ -93,6 +97,22 @@ layout! {
 }
 
 layout! {
+    /// The fields of a PATH; zeros follow.
+    PathFields, 8 {
+        sent: U64,
+    }
+}
+
+layout! {
+    /// The fields of a PATH_ECHO.
+    PathEchoFields, 12 {
+        sent: U64,
+        len: U16,
+        reserved: [u8; 2],
+    }
+}
+
+layout! {
     /// A range of a REPORT or SKIP.
     RangeFields, 8 {
         start: U32,
@@ -105,6 +125,9 @@ pub(super) const TUNNEL_AT: usize = core::mem::offset_of!(Prefix, tunnel);
 
 /// Bytes of a HELLO without padding and tag.
 pub(super) const HELLO_LEN: usize = size_of::<Prefix>() + size_of::<HelloFields>();
+
+/// Bytes of a PATH without padding and tag.
+pub(super) const PATH_LEN: usize = size_of::<Prefix>() + size_of::<PathFields>();
 
 /// Bytes of a message without its tag.
 pub(super) fn len(message: &Message) -> usize {
@@ -119,6 +142,8 @@ pub(super) fn len(message: &Message) -> usize {
             Message::Probe(_) => size_of::<ProbeFields>(),
             Message::Skip(skip) => skip.ranges.len() * size_of::<RangeFields>(),
             Message::Bye => 0,
+            Message::PathProbe(probe) => size_of::<PathFields>() + usize::from(probe.padding),
+            Message::PathEcho(_) => size_of::<PathEchoFields>(),
         }
 }
 
@@ -139,6 +164,8 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         Message::Probe(probe) => (PROBE, probe.lane.get()),
         Message::Skip(skip) => (SKIP, skip.lane.get()),
         Message::Bye => (BYE, 0),
+        Message::PathProbe(probe) => (PATH, probe.lane.get()),
+        Message::PathEcho(echo) => (PATH_ECHO, echo.lane.get()),
     };
     let prefix = Prefix {
         first: CONTROL_BYTE,
@@ -182,6 +209,13 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
             put_ranges(rest, &skip.ranges);
         }
         Message::Bye => {}
+        Message::PathProbe(probe) => {
+            put(rest, &PathFields { sent: probe.sent_at.as_nanos().into() }).fill(0);
+        }
+        Message::PathEcho(echo) => {
+            let (sent, len) = (echo.sent_at.as_nanos().into(), echo.len.into());
+            put(rest, &PathEchoFields { sent, len, reserved: [0; 2] });
+        }
     }
 }
 
@@ -210,6 +244,21 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
             Message::Skip(Skip { lane, ranges })
         }
         BYE if of_no_lane && rest.is_empty() => Message::Bye,
+        PATH => {
+            let (fields, zeros) = PathFields::ref_from_prefix(rest).ok()?;
+            let sent_at = Time::from_nanos(fields.sent.get());
+            let is_plain = sent_at > Time::ZERO && zeros.iter().all(|byte| *byte == 0);
+            // A message is shorter than 2^16.
+            let padding = zeros.len() as u16;
+            is_plain.then_some(Message::PathProbe(PathProbe { lane, sent_at, padding }))?
+        }
+        PATH_ECHO => {
+            let fields = PathEchoFields::ref_from_bytes(rest).ok()?;
+            let sent_at = Time::from_nanos(fields.sent.get());
+            let is_plain = sent_at > Time::ZERO && fields.reserved == [0; 2];
+            let len = fields.len.get();
+            is_plain.then_some(Message::PathEcho(PathEcho { lane, sent_at, len }))?
+        }
         _ => return None,
     };
     let header = Header {

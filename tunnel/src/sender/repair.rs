@@ -56,11 +56,13 @@ impl<K> Sender<K> {
         (now, most): (Time, Span),
         lane: Lane,
         slot: &mut Slot<K>,
-        out: &T,
+        out: &mut T,
     ) -> Cause {
         let Some(kept) = &slot.kept else { return Cause::Lost };
         if slot.age.resends == 0 {
             slot.age.slot = self::slot(out.order(kept));
+        } else {
+            out.lost_again(now, lane, kept);
         }
         let rtt = self.lanes[lane.index()].rtt().mean();
         let is_refused = self.refused.lost(now, &slot.age, rtt);

@@ -118,6 +118,10 @@ impl<F: Headroom> Tunnel<F> {
                     to_lan(frame, ready, io);
                 }
                 Encapsulation::Udp(_) => {
+                    if encapsulation.is_too_big(frame.bytes()) {
+                        self.end.sizes.doubt(now, port, None);
+                        self.due = self.due.min(self.end.sizes.due());
+                    }
                     self.counts.local += 1;
                     io.local(port, frame);
                 }

@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Shared};
 use common::recorder::{LaneEvent, Record, Recorder, What, packet};
+use common::time::Time;
 use common::wire::MacAddr;
 
 use super::together::Together;
@@ -126,7 +127,9 @@ pub(super) fn send<I: Io>(
     let Some(body) = encapsulation.wrap_message(lane, to, frame.bytes_mut()) else { return };
     message::write(header, message, &config.keys, body);
     let class = match message {
-        Message::Hello(_) | Message::Reports(_) => Class::High,
+        Message::Hello(_) | Message::Reports(_) | Message::PathProbe(_) | Message::PathEcho(_) => {
+            Class::High
+        }
         Message::Probe(_) | Message::Skip(_) | Message::Bye => Class::Data,
     };
     io.wan(port, class, Packet::Owned(frame));
@@ -178,6 +181,10 @@ impl<I: Io> Recover for Wan<'_, I> {
         encapsulation.rewrap(kept, shim, frame.bytes_mut());
         self.io.wan(port, Class::Data, Packet::Owned(frame));
         true
+    }
+
+    fn lost_again(&mut self, now: Time, lane: Lane, kept: &Self::Kept) {
+        self.end.sizes.on_loss(now, lane, kept.bytes().len());
     }
 
     fn order(&self, kept: &Self::Kept) -> Order {

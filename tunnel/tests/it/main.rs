@@ -9,6 +9,7 @@ mod division;
 mod encapsulation;
 mod message;
 mod pacing;
+mod paths;
 mod receiver;
 mod refused;
 mod releases;

@@ -6,7 +6,8 @@ use common::ids::{BootId, NodeId};
 use common::time::Time;
 use proptest::prelude::*;
 use tunnel::message::{
-    self, Echo, Header, Hello, MAX_REPORTED, Message, Probe, Reject, Report, Reports, Skip,
+    self, Echo, Header, Hello, MAX_REPORTED, Message, PathEcho, PathProbe, Probe, Reject, Report,
+    Reports, Skip,
 };
 use tunnel::{Lane, Session, WireNumber};
 
@@ -69,7 +70,15 @@ fn any_message() -> impl Strategy<Value = Message> {
         let ranges = ranges.into_iter().map(|(start, count)| (WireNumber(start), count)).collect();
         Message::Skip(Skip { lane: lane(n), ranges })
     });
-    prop_oneof![hello, reports().prop_map(Message::Reports), probe, skip, Just(Message::Bye)]
+    let path = (0..255_u8, 1..u64::MAX, 0..2_000_u16, any::<bool>());
+    let path = path.prop_map(|(n, sent_at, bytes, is_echo)| {
+        let (lane, sent_at) = (lane(n), Time::from_nanos(sent_at));
+        match is_echo {
+            true => Message::PathEcho(PathEcho { lane, sent_at, len: bytes }),
+            false => Message::PathProbe(PathProbe { lane, sent_at, padding: bytes }),
+        }
+    });
+    prop_oneof![hello, reports().prop_map(Message::Reports), probe, skip, path, Just(Message::Bye)]
 }
 
 fn written(header: &Header, message: &Message, keys: &Keys) -> Vec<u8> {
@@ -103,7 +112,7 @@ proptest! {
     /// R-TUN-2
     #[test]
     fn any_bytes_are_refused_or_mean_themselves(
-        kind in 0..7_u8, zero in 0..2_u8, body in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..90),
+        kind in 0..9_u8, zero in 0..2_u8, body in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..90),
     ) {
         let keys = Keys::unkeyed_lab();
         let mut bytes = vec![0; 40];

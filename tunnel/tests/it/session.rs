@@ -111,10 +111,10 @@ fn up() -> [Side; 2] {
 fn a_box_tells_what_it_is() {
     for lans in [LansRepaired::Off, LansRepaired::On, LansRepaired::Auto] {
         for ports in 1..=8 {
-            let features = Features { ports, lans };
+            let features = Features { ports, lans, answers_paths: ports % 2 == 0 };
             assert_eq!(Features::read(features.code()), Some(features));
             assert_eq!(
-                Features::read(features.code() | 0xffff_ff00),
+                Features::read(features.code() | 0xffff_ff80),
                 Some(features),
                 "further bits"
             );
@@ -128,7 +128,11 @@ fn a_box_tells_what_it_is() {
     talk(&mut sides, 0, 500, |_, _| true);
     for (side, lans) in sides.iter().zip([LansRepaired::Off, LansRepaired::Auto]) {
         let features = side.end.up().expect("up").features;
-        assert_eq!(features, Some(Features { ports: 1, lans }), "of the other one");
+        assert_eq!(
+            features,
+            Some(Features { ports: 1, lans, answers_paths: true }),
+            "of the other one"
+        );
     }
 
     let mut sides = pair();

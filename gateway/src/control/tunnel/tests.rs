@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::telemetry::PublishedTunnel;
-use tunnel::Port;
+use tunnel::{PathState, Port};
 
 const ETHERNET: Expected = Expected {
     tunnels: 1,
@@ -27,6 +27,15 @@ fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
     let mut counters = PublishedTunnel::new(1).counters();
     values.iter().for_each(|(what, n)| counters.set(*what, *n));
     counters
+}
+
+/// A session, with a peer and paths for frames of so many bytes.
+fn up(peer: u64, path: u16) -> TunnelCounters {
+    let mut tunnel = counters(&[(TunnelIo::Up, 1), (TunnelIo::PeerFrame, peer)]);
+    let state = PathState { longest: path, shortest: path, ..PathState::default() };
+    Port::all(8).for_each(|port| tunnel.set_path(port, state));
+    tunnel.use_all();
+    tunnel
 }
 
 fn join(reasons: &[Reason]) -> String {
@@ -66,7 +75,7 @@ fn another_key_is_named_with_either_encapsulation() {
 
 #[test]
 fn a_problem_of_one_of_several_tunnels_names_it() {
-    let up = up();
+    let up = up(4248, 4248);
     let mut other = counters(&[]);
     other.last_refusal = Some(Refusal::Tunnels);
     let said = |tunnels: &[_]| join(&reasons(&ETHERNET, tunnels, &known(&[])));
@@ -85,17 +94,9 @@ fn a_problem_of_one_of_several_tunnels_names_it() {
     }
 }
 
-/// Of a session in which every frame fits.
-fn up() -> TunnelCounters {
-    let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
-    let mut tunnel = counters(&all);
-    tunnel.use_all();
-    tunnel
-}
-
 #[test]
 fn a_silent_lane_among_others_is_named() {
-    let mut tunnel = up();
+    let mut tunnel = up(4248, 4248);
     let several = Expected { lanes: 8, ports: 2, ..ETHERNET };
     assert_eq!(of_one(&several, &tunnel, &known(&[])), []);
     tunnel.set_silent(&[5]);
@@ -109,7 +110,7 @@ fn a_silent_lane_among_others_is_named() {
 
 #[test]
 fn every_silent_lane_is_named_beside_every_unused_port() {
-    let mut tunnel = up();
+    let mut tunnel = up(4248, 4248);
     let several = Expected { lanes: 255, ports: 2, ..ETHERNET };
     tunnel.set_silent(&[0, 3, 5, 201, 254]);
     let line = one(&several, &tunnel, None);
@@ -124,7 +125,7 @@ fn every_silent_lane_is_named_beside_every_unused_port() {
     let line = one(&several, &tunnel, None);
     for part in [
         "port wan1: tunnel: carries nothing, the other ports take its frames",
-        "MTU",
+        "its link is down, or messages of the boxes do not pass it both ways",
         "port wan: tunnel: lane 2 carries",
     ] {
         assert!(line.contains(part), "{line}");
@@ -135,7 +136,7 @@ fn every_silent_lane_is_named_beside_every_unused_port() {
 #[test]
 fn a_tunnel_of_which_no_lane_works_is_down() {
     let several = Expected { lanes: 4, ports: 2, ..ETHERNET };
-    let (mut silent, mut unused) = (up(), up());
+    let (mut silent, mut unused) = (up(4248, 4248), up(4248, 4248));
     silent.set_silent(&[0, 1, 2, 3]);
     unused.use_only(&[]);
     for tunnel in [silent, unused] {
@@ -197,20 +198,11 @@ fn a_tunnel_over_udp_says_how_far_it_gets() {
     assert!(line.contains("198.51.100.7 answers") && line.contains("tunnel_port"), "{line}");
     let line = one(&UDP, &none, Some(&Way { has_stranger: true, ..way(true, true) }));
     assert!(line.contains("is wan.peer = \"198.51.100.7\" the address"), "{line}");
-    let long = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4288), (TunnelIo::PathFrame, 4288)];
-    let mut up = counters(&long);
-    up.use_all();
-    assert_eq!(of_one(&UDP, &up, &known(&[way(true, false)])), []);
+    assert_eq!(of_one(&UDP, &up(4288, 4288), &known(&[way(true, false)])), []);
 }
 
 #[test]
 fn a_small_mtu_is_found_here_at_the_peer_and_between() {
-    let up = |peer, path| {
-        let values = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, peer), (TunnelIo::PathFrame, path)];
-        let mut tunnel = counters(&values);
-        tunnel.use_all();
-        tunnel
-    };
     let said = |expected: &Expected, peer, path| one(expected, &up(peer, path), None);
     let line = said(&Expected { port: 4220 + 14, ..ETHERNET }, 4248, 4234);
     for part in ["more than 4208 bytes cross unprotected", "wan.mtu here is 4220, and 4234"] {
@@ -218,11 +210,43 @@ fn a_small_mtu_is_found_here_at_the_peer_and_between() {
     }
     let line = said(&ETHERNET, 4220 + 14, 4234);
     assert!(line.contains("wan.mtu of the peer is 4220, and 4234"), "{line}");
-    let line = said(&UDP, 4288, 122);
-    for part in ["more than 56 bytes are dropped", "packets of 4274 bytes do not reach"] {
+    let line = one(&UDP, &up(4288, 1414), Some(&way(true, true)));
+    for part in [
+        "port wan, peer 198.51.100.7: tunnel: frames of more than 1348 bytes are dropped",
+        "IP packets of more than 1400 bytes do not reach the peer",
+        "next: lr2ctl path",
+    ] {
         assert!(line.contains(part), "{line}");
     }
     for reached in [0, 4288] {
         assert_eq!(of_one(&UDP, &up(4288, reached), &known(&[])), []);
+    }
+}
+
+#[test]
+fn a_path_that_is_shorter_than_another_is_named() {
+    let several = Expected { lanes: 8, ports: 2, ..UDP };
+    let mut tunnel = up(4288, 4288);
+    let second = Port::new(1).expect("a port");
+    let short = PathState { longest: 1414, shortest: 1414, ..PathState::default() };
+    tunnel.set_path(second, short);
+    tunnel.use_only(&[Port::default()]);
+    let ways = [way(true, true), way(true, true)];
+    let said = |tunnel: &TunnelCounters| join(&of_one(&several, tunnel, &known(&ways)));
+    let line = said(&tunnel);
+    for part in [
+        "port wan1, peer 198.51.100.7: tunnel: carries nothing",
+        "IP packets of more than 1400 bytes do not reach the peer through it, longer ones pass the other ports",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    tunnel.use_all();
+    tunnel.set_path(second, PathState { longest: 4288, ..short });
+    let line = said(&tunnel);
+    for part in [
+        "port wan1, peer 198.51.100.7: tunnel: some lanes carry nothing",
+        "on these lanes IP packets of more than 1400 bytes do not reach the peer",
+    ] {
+        assert!(line.contains(part), "{line}");
     }
 }

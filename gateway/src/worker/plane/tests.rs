@@ -450,8 +450,8 @@ fn over_udp_the_stations_find_the_next_hops() {
         let ways = pass(&mut link, 3_000);
         assert!(ways.iter().all(|way| way.is_answered), "{ways:?}");
         assert_eq!(ways[0].mac, Some([2, 0, 0, 0, 0, 2]));
-        let seen = [TunnelIo::PeerHeard, TunnelIo::PeerFrame, TunnelIo::PathFrame];
-        assert_eq!(seen.map(|what| link.tunnel(0, what)), [1, 2_000, 2_000]);
+        let seen = [TunnelIo::PeerHeard, TunnelIo::PeerFrame];
+        assert_eq!(seen.map(|what| link.tunnel(0, what)), [1, 2_000]);
         assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [1, 1]);
         assert!(link.tunnel(0, TunnelIo::Local) > 0, "answers to its pings");
         assert!(link.boxes[1].tx[0].taken().is_empty(), "nothing crosses without a session");

@@ -8,6 +8,7 @@ use common::wire::MacAddr;
 use tunnel::encapsulation::{
     DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig,
 };
+use tunnel::message::{self, Message};
 use tunnel::shim::Shim;
 use tunnel::{Flow, Lane, Session, WireNumber};
 
@@ -112,4 +113,14 @@ pub fn ones_complement(bytes: &[u8]) -> u16 {
         }
     }
     sum as u16
+}
+
+/// Changes a HELLO into one of a release that knows no PATHs.
+pub fn make_old(kind: super::Kind, frame: &mut [u8]) {
+    let keys = common::control::Keys::from_secret(b"of the pair");
+    let body = frame.get_mut(kind.shim_at()..).unwrap_or_default();
+    if let Ok((header, Message::Hello(hello))) = message::read(body, &keys) {
+        let hello = message::Hello { features: hello.features & !0x40, ..hello };
+        message::write(&header, &Message::Hello(hello), &keys, body);
+    }
 }

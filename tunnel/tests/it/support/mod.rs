@@ -2,6 +2,7 @@
 
 pub mod ends;
 pub mod frames;
+mod kind;
 pub mod lanes;
 pub mod noise;
 
@@ -19,29 +20,12 @@ use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
 use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
+pub use self::kind::Kind;
+
 const DELAY: Span = Span::from_millis(5);
 const FLOWS: u64 = 12;
 /// The UDP source port of lane 0.
 const SOURCE_PORT: u16 = 50_000;
-
-/// An encapsulation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Ethernet,
-    UdpV4,
-    UdpV6,
-}
-
-impl Kind {
-    /// Bytes in front of the shim.
-    pub const fn shim_at(self) -> usize {
-        match self {
-            Self::Ethernet => 14,
-            Self::UdpV4 => 42,
-            Self::UdpV6 => 62,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
@@ -51,11 +35,13 @@ pub struct Scenario {
     pub ports: u8,
     /// The ports are connected in the opposite order at the other box.
     pub is_crossed: bool,
+    /// Bytes of the longest frame of each WAN port.
+    pub frame_max: u16,
 }
 
 impl Default for Scenario {
     fn default() -> Self {
-        Self { seed: 1, kind: Kind::Ethernet, ports: 1, is_crossed: false }
+        Self { seed: 1, kind: Kind::Ethernet, ports: 1, is_crossed: false, frame_max: 1_600 }
     }
 }
 
@@ -68,10 +54,14 @@ pub struct Link {
     pub dead: [bool; 2],
     /// A port of box 0 whose link carries nothing, either way.
     pub dead_port: Option<u8>,
-    /// A port of box 0 whose link carries frames of so many bytes at most, either way.
-    pub short_port: Option<(u8, usize)>,
+    /// By port of box 0: its link carries frames of so many bytes at most, either way.
+    pub longest: [Option<usize>; 8],
+    /// A lane over UDP, of either box, whose path carries frames of so many bytes at most.
+    pub short_lane: Option<(u8, usize)>,
     /// A box and a lane over UDP: its datagrams do not arrive.
     pub dead_lane: Option<(usize, u8)>,
+    /// HELLOs are as of a release that knows no PATHs.
+    pub is_old: bool,
     /// From box 0, from box 1: no control message arrives.
     pub silent: [bool; 2],
     /// How long frames wait at a port in which messages of the high class overtake them.
@@ -229,7 +219,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             part: Part::WHOLE,
             lanes,
             ports: scenario.ports,
-            frame_max: 1_600,
+            frame_max: scenario.frame_max,
             overhead: encapsulation.shim_at() as u16,
             lans: Default::default(),
             hello_interval: Span::from_millis(1_000),
@@ -385,7 +375,8 @@ impl World {
         }
     }
 
-    fn post(&mut self, from: usize, port: Port, class: Class, frame: Vec<u8>) {
+    fn post(&mut self, from: usize, port: Port, class: Class, mut frame: Vec<u8>) {
+        let _ = self.link.is_old.then(|| frames::make_old(self.scenario.kind, &mut frame));
         let shim = frame.get(self.scenario.kind.shim_at()).copied();
         let is_message = shim == Some(0x23);
         if is_message {
@@ -397,10 +388,11 @@ impl World {
         let lane = source_port(&frame).map(|source| (from, (source - SOURCE_PORT) as u8));
         let is_dead = self.link.dead[from]
             || self.link.dead_port == Some(port_of_0.get())
-            || self
-                .link
-                .short_port
-                .is_some_and(|(port, most)| port == port_of_0.get() && frame.len() > most)
+            || self.link.longest[usize::from(port_of_0.get())]
+                .is_some_and(|most| frame.len() > most)
+            || self.link.short_lane.is_some_and(|(short, most)| {
+                lane.is_some_and(|(_, lane)| lane == short) && frame.len() > most
+            })
             || lane.is_some() && lane == self.link.dead_lane
             || is_message && self.link.silent[from];
         if is_dead || self.dice.roll() < self.link.loss {
