@@ -109,8 +109,8 @@ fn resets_within_a_round_trip_without_reads() {
     check(|seed, recovery, tunnel| within_a_round_trip(seed, recovery, tunnel, 0.0));
 }
 
-/// Tunnels, with and without repair of the LANs: `harmed` runs of a thousand, because the tunnel delivers frames that have waited in
-/// it to the next incarnation.
+/// Tunnels, with and without repair of the LANs: `harmed` runs of a thousand at most. A frame behind a repaired gap comes in order, a
+/// round trip later than without a tunnel: to the next incarnation, if that began within the round trip.
 fn check_tunnels(harmed: u64, run: impl Fn(u64, Option<Recovery>, Tunnelling) -> Outcome + Sync) {
     let plain = Plain::new();
     let repairing = [Which::All, Which::AfterNak].map(Tunnelling::WithLanRepair);
@@ -127,15 +127,15 @@ fn check_tunnels(harmed: u64, run: impl Fn(u64, Option<Recovery>, Tunnelling) ->
 
 #[test]
 fn resets_and_restarts_beside_a_tunnel() {
-    check_tunnels(350, with_restarts);
+    check_tunnels(5, with_restarts);
 }
 
 #[test]
 fn resets_beside_a_tunnel_with_reads() {
-    check_tunnels(350, |seed, recovery, tunnel| within_a_round_trip(seed, recovery, tunnel, 0.5));
+    check_tunnels(200, |seed, recovery, tunnel| within_a_round_trip(seed, recovery, tunnel, 0.5));
 }
 
 #[test]
 fn resets_beside_a_tunnel_without_reads() {
-    check_tunnels(350, |seed, recovery, tunnel| within_a_round_trip(seed, recovery, tunnel, 0.0));
+    check_tunnels(150, |seed, recovery, tunnel| within_a_round_trip(seed, recovery, tunnel, 0.0));
 }
