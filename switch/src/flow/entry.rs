@@ -38,6 +38,8 @@ pub(crate) struct Entry<F: Frame> {
     pub is_vacant: bool,
     /// The operator configured its peer: it is not looked for, and stays over incarnations.
     pub named: bool,
+    /// The newest packet that passed in its direction while its peer was unknown was a response, and the last of its message.
+    pub ends_message: bool,
     /// The generation in which the flow's present incarnation began.
     pub born: u32,
     /// Candidates for the peer flow, while it is unknown.
@@ -52,6 +54,7 @@ impl<F: Frame> Entry<F> {
             peer: None,
             src_qpn: None,
             named: false,
+            ends_message: false,
             matching: None,
             state: FlowState::Responses,
             armed: Time::NEVER,
@@ -78,6 +81,8 @@ impl<F: Frame> Entry<F> {
     /// Its peer is unknown again.
     pub fn unpair(&mut self) {
         (self.peer, self.src_qpn) = (None, None);
+        // What has passed since is not known here.
+        self.ends_message = false;
         if let FlowState::Depot(stage) = &mut self.state {
             stage.state.lose_requester();
         }

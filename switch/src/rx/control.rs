@@ -223,10 +223,15 @@ fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: FlowId, qpn: Option<Qpn>) {
         return;
     }
     let responses = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
-    if let Some(other) = cx.entry(responses)
-        && cx.flows.table.get(other).is_some_and(|entry| entry.peer().is_none())
-    {
-        cx.pair(id, other);
+    let Some(other) = cx.entry(responses) else { return };
+    let Some(stream) = cx.flows.table.get(other).filter(|entry| entry.peer().is_none()) else {
+        return;
+    };
+    let is_between = stream.ends_message;
+    cx.pair(id, other);
+    // R-PAIR-8
+    if is_between {
+        cx.sentry(id, |flow, _| flow.begin());
     }
 }
 

@@ -3,7 +3,7 @@
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
-use common::wire::{Response, Roce, Verdict, icrc_ok};
+use common::wire::{PacketKind, Position, Response, Roce, Verdict, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
@@ -103,6 +103,8 @@ fn flow_of<I: Io>(
     if let Some(peer) = entry.peer() {
         return Ok(peer);
     }
+    entry.ends_message =
+        !matches!(roce.kind(), PacketKind::ReadResponse(Position::First | Position::Middle));
     if entry.matching.as_ref().is_some_and(|matching| matching.is_later(now)) {
         // Another flow might be taken for the one that it is for.
         return Err(Unknown::Later);

@@ -450,3 +450,36 @@ fn nothing_is_inserted_into_a_stream_of_which_the_past_is_unknown() {
         assert_eq!(naks(&bench.status(0x22, epoch, status)), made, "after {age} ms");
     }
 }
+
+/// Responses passed before it was known which flow they are for: the newest of them shows whether the source is in the middle of
+/// a READ response message. A source whose window is full gets no other.
+// R-PAIR-8
+#[test]
+fn a_response_that_passed_before_shows_where_its_stream_stands() {
+    let answer = |bench: &mut Bench, epoch| {
+        let ack = LastAck { psn: Psn::new(1), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
+        let status = Status { ack: Some(ack), src_qpn: Some(Qpn::new(0x11)), ..report(2, 4, &[]) };
+        naks(&bench.status(0x22, epoch, status))
+    };
+    let (ack, middle) = (ack(&inbound(), 0x11, 1), response(&inbound(), 0x11, 1));
+    let cases = [(vec![&ack], true), (vec![&ack, &middle], false), (vec![&middle, &ack], true)];
+    for (responses, is_known) in cases {
+        let mut bench = Bench::new(Recovery::Lr2);
+        let epoch = bench.protect(0x22, 0..4);
+        for response in responses {
+            bench.assert_passes(Wan, response);
+        }
+        let made = if is_known { vec![(0x11, 1)] } else { vec![] };
+        assert_eq!(answer(&mut bench, epoch), made);
+    }
+    // A response of an incarnation before shows nothing of this one.
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..4);
+    bench.assert_passes(Wan, &ack);
+    answer(&mut bench, epoch);
+    let epoch = bench.protect(0x22, 1 << 20..(1 << 20) + 4);
+    let ack = LastAck { psn: Psn::new((1 << 20) + 1), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
+    let status = report((1 << 20) + 2, (1 << 20) + 4, &[]);
+    let status = Status { ack: Some(ack), src_qpn: Some(Qpn::new(0x11)), ..status };
+    assert_eq!(naks(&bench.status(0x22, epoch, status)), []);
+}
