@@ -214,6 +214,7 @@ metrics! {
         FlowCreated ["event" = "created"], FlowAged ["event" = "aged"],
         FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
+        FlowSelective ["event" = "selective_repeat"],
         FlowOrphaned ["event" = "orphaned"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowEvicted ["event" = "evicted"],
@@ -316,6 +317,7 @@ impl Metric {
                 | M::FlowPeerLost
                 | M::FlowNewEpoch
                 | M::FlowBypassed
+                | M::FlowSelective
                 | M::FlowOrphaned
                 | M::FlowSynced
                 | M::FlowReset

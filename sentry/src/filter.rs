@@ -9,10 +9,12 @@ use common::wire::{Identity, Roce, icrc_ok};
 
 use crate::cache::{release, share};
 use crate::slot;
-use crate::{Actions, Context, Flow, Recovery};
+use crate::{Actions, Config, Context, Flow, Recovery};
 
 /// Unsolicited passes without progress after which the filter passes every repeat.
 const FRUITLESS: u32 = 2;
+/// Packets behind a repeat without which the source goes on, and that show selective repeat.
+const SKIPPED: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PassKind {
@@ -29,6 +31,8 @@ enum PassKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     kind: PassKind,
+    /// So far it is a single packet, the one that a NAK asked for.
+    is_of_one: bool,
     /// One past the newest repeat of this pass, if one is running.
     cursor: Seq,
     /// Number of PSNs marked as needed.
@@ -49,6 +53,7 @@ impl Pass {
         Self {
             kind: PassKind::None,
             cursor: next,
+            is_of_one: false,
             needed: 0,
             needed_end: next,
             genuine: (next, next),
@@ -180,6 +185,7 @@ impl<F: Frame> Flow<F> {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         self.pass.cursor = end;
+        self.pass.is_of_one = false;
         if begins {
             self.begin_pass(cx, seq);
         }
@@ -201,6 +207,16 @@ impl<F: Frame> Flow<F> {
             self.ask_for_responses_again(cx, seq, count, is_plain);
             self.let_pass(cx, frame, seq, roce);
         }
+    }
+
+    /// Whether the source has repeated the packet that a NAK asked for, and none of [`SKIPPED`] or more behind it, up to `end`.
+    /// Fewer may have been lost before the Sentry. In go-back-N all of them come (R-FILTER-15).
+    pub(crate) fn repeats_singly(&self, config: &Config, end: Seq) -> bool {
+        let Pass { cursor, .. } = self.pass;
+        config.recovery == Recovery::Lr2
+            && self.pass.is_on()
+            && self.pass.is_of_one
+            && end >= cursor.max(self.acked.unwrap_or(cursor)) + SKIPPED
     }
 
     /// A repeated READ or atomic request is forwarded: the source lacks its responses from `seq`
@@ -242,6 +258,7 @@ impl<F: Frame> Flow<F> {
         // R-FILTER-3
         if self.naks.rewind_began(cx.now, self.rtt.mean()) {
             self.pass.kind = PassKind::Solicited;
+            self.pass.is_of_one = self.acked == Some(seq);
             cx.out.count(Metric::PassSolicited, 1);
             return;
         }

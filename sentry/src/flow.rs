@@ -198,6 +198,8 @@ impl<F: Frame> Flow<F> {
             // R-GAP-1
             cx.out.count(Metric::SentryAhead, 1);
             self.leave_to_crowd(cx);
+        } else if self.repeats_singly(cx.config, seq) && icrc_ok(frame.bytes(), roce) {
+            self.leave_selective(cx);
         } else if self.is_unknown(cx.now, seq) && icrc_ok(frame.bytes(), roce) {
             self.begin_doubt(cx, seq);
         }

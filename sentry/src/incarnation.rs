@@ -31,6 +31,8 @@ pub(crate) enum Bypassed {
     WhileCacheIsFull,
     /// Until the next incarnation begins.
     UntilNextIncarnation,
+    /// The source repeats single packets: likewise.
+    SelectiveRepeat,
 }
 
 /// Percent of the cache above which no flow returns that it had no room for.
@@ -221,6 +223,14 @@ impl<F: Frame> Flow<F> {
         self.bypass(cx);
         self.bypassed = Bypassed::WhileCacheIsFull;
         self.lossy = self.lossy_until(cx.now);
+    }
+
+    /// The source repeats single packets. A NAK does not make it repeat what the Depot lacks, and its destination takes packets in
+    /// any order: nothing is gained by holding them.
+    pub(crate) fn leave_selective<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        cx.out.count(Metric::FlowSelective, 1);
+        self.bypass(cx);
+        self.bypassed = Bypassed::SelectiveRepeat;
     }
 
     /// The next packet of a bypassed flow, `seq`, which takes a known number of PSNs (R-PEER-8).

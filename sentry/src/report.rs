@@ -162,6 +162,11 @@ impl<F: Frame> Flow<F> {
 
     /// Repairs missing packets.
     fn repair<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, known: &Knowledge) {
+        // R-FILTER-16
+        let is_stuck = cx.now >= self.last_data + self.rtt.with_margin() * 2;
+        if is_stuck && !known.missing().is_empty() && self.repeats_singly(cx.config, self.next) {
+            return self.leave_selective(cx);
+        }
         let (mut resent, mut ask, mut gap) = (0, false, false);
         let oldest = self.window.start();
         for (start, end) in known.missing() {

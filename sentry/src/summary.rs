@@ -25,6 +25,8 @@ pub enum Standing {
     CacheFull,
     /// It is bypassed until its queue pair begins anew.
     NextIncarnation,
+    /// It is bypassed likewise, as its source repeats single packets.
+    SelectiveRepeat,
 }
 
 impl<F: Frame> Flow<F> {
@@ -36,6 +38,7 @@ impl<F: Frame> Flow<F> {
             Bypassed::WhileCrowded => Standing::Crowded,
             Bypassed::WhileCacheIsFull => Standing::CacheFull,
             Bypassed::UntilNextIncarnation => Standing::NextIncarnation,
+            Bypassed::SelectiveRepeat => Standing::SelectiveRepeat,
         }
     }
 

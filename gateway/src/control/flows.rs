@@ -79,6 +79,9 @@ fn state(flow: &FlowSummary) -> (&'static str, Option<&'static str>) {
             Standing::Crowded => "its source's LAN loses packets: left to the RNICs for a while",
             Standing::CacheFull => "the resend cache is full: recovery.resend_cache",
             Standing::NextIncarnation => "left to the RNICs until its queue pair begins anew",
+            Standing::SelectiveRepeat => {
+                "its RNIC repeats single packets (selective repeat), which lr2 is not for: recovery.mode = \"auto\""
+            }
         },
     };
     ("unprotected", Some(why))

@@ -11,6 +11,7 @@ mod peers;
 mod quiet;
 mod reads;
 mod repair;
+mod selective;
 mod size;
 mod source_lan;
 mod spans;

@@ -14,6 +14,7 @@ mod plan;
 mod report;
 mod runs;
 mod scenario;
+mod selective;
 mod short_memory;
 mod sizing;
 mod spray;
