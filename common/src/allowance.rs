@@ -41,6 +41,8 @@ pub struct Allowance {
     price: Span,
     /// How long the newest response took.
     rtt: Span,
+    /// The worker does not keep up: only late messages are granted.
+    is_overloaded: bool,
 }
 
 impl Default for Allowance {
@@ -60,7 +62,25 @@ impl Allowance {
             0 => Span::ZERO,
             n => Span::from_nanos((1_000_000_000 / n).max(1)),
         };
-        Self { level: START.min(price * MOST), packets: 0, at: Time::ZERO, price, rtt: Span::ZERO }
+        Self {
+            level: START.min(price * MOST),
+            packets: 0,
+            at: Time::ZERO,
+            price,
+            rtt: Span::ZERO,
+            is_overloaded: false,
+        }
+    }
+
+    /// Whether the worker keeps up with its frames no longer (R-MSG-11). While it does not, only late messages are granted.
+    pub fn set_overloaded(&mut self, is_overloaded: bool) {
+        self.is_overloaded = is_overloaded;
+    }
+
+    /// Whether the worker does not keep up.
+    #[inline]
+    pub const fn is_overloaded(&self) -> bool {
+        self.is_overloaded
     }
 
     /// A peer answered after `rtt`.
@@ -84,7 +104,7 @@ impl Allowance {
     #[inline]
     pub fn may_be_early(&self, now: Time) -> bool {
         let level = self.filled(Span::ZERO) + now.since(self.at);
-        self.price > Span::ZERO && level >= self.price * (MOST / 2)
+        !self.is_overloaded && self.price > Span::ZERO && level >= self.price * (MOST / 2)
     }
 
     /// Takes the cost of a message, or refuses.
@@ -95,7 +115,8 @@ impl Allowance {
             Need::Early => (self.price, self.price * (MOST / 2)),
             Need::Late => (self.price / LATE, self.price / LATE),
         };
-        let may = self.price > Span::ZERO && self.level >= least;
+        let is_refused = self.is_overloaded && need != Need::Late;
+        let may = !is_refused && self.price > Span::ZERO && self.level >= least;
         if may {
             self.level = self.level - price;
         }
@@ -116,6 +137,16 @@ mod tests {
     /// How many are granted at `now`.
     fn granted(allowance: &mut Allowance, need: Need, now: Time) -> u64 {
         (0..100_000).take_while(|_| allowance.take(need, now)).count() as u64
+    }
+
+    #[test]
+    fn a_worker_that_does_not_keep_up_is_granted_what_is_late() {
+        let (mut allowance, now) = (Allowance::default(), Time::from_nanos(1_000_000_000));
+        allowance.set_overloaded(true);
+        assert!(!allowance.may_be_early(now) && !allowance.take(Need::Early, now));
+        assert!(allowance.take(Need::Late, now));
+        allowance.set_overloaded(false);
+        assert!(allowance.may_be_early(now) && allowance.take(Need::Early, now));
     }
 
     #[test]

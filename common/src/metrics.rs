@@ -111,6 +111,7 @@ metrics! {
         PassedTransport ["reason" = "not_rc"],
         PassedTableFull ["reason" = "flow_table_full"], PassedHostsFull ["reason" = "flows_of_hosts"],
         PassedLeaving ["reason" = "hosts_left"], PassedOperator ["reason" = "operator"],
+        PassedOverload ["reason" = "overload"],
         PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],

@@ -175,6 +175,15 @@ impl<F: Headroom> Datapath<F> {
         }
     }
 
+    /// Whether the caller keeps up with its frames no longer: if so, the switch takes on no further flow
+    /// ([`Switch::set_overloaded`]).
+    pub fn set_overloaded(&mut self, is_overloaded: bool) {
+        match self {
+            Self::Switch(switch) => switch.set_overloaded(is_overloaded),
+            Self::Tunnel(tunnel) => tunnel.set_overloaded(is_overloaded),
+        }
+    }
+
     /// Protects a flow, or leaves it to the RNICs, if the switch knows it.
     pub fn set_protection<P, S>(
         &mut self,

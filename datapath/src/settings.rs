@@ -38,6 +38,13 @@ impl<F: Headroom> Tunnelled<F> {
         self.growing = Some(*settings);
     }
 
+    /// Whether the caller keeps up with its frames no longer. The tunnel carries all frames as before.
+    pub(crate) fn set_overloaded(&mut self, is_overloaded: bool) {
+        if let Some(lan) = &mut self.lan {
+            lan.switch_mut().set_overloaded(is_overloaded);
+        }
+    }
+
     /// Whether other settings are still being taken over.
     pub fn is_retuning(&self) -> bool {
         self.growing.is_some() || self.is_switch_retuning()

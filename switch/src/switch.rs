@@ -190,6 +190,12 @@ impl<F: Frame> Switch<F> {
         self.tx.peers.set_keys(keys);
     }
 
+    /// Whether the caller keeps up with its frames no longer. If so, flows that are new pass unprotected, and messages that nothing
+    /// depends on are not sent (R-PASS-7, R-MSG-11); all other flows go on as before.
+    pub fn set_overloaded(&mut self, is_overloaded: bool) {
+        self.flows.resources.allowance.set_overloaded(is_overloaded);
+    }
+
     /// New flows to other destinations are announced to a peer from now on. Those that are known stay as they are.
     pub fn set_remote_prefixes(&mut self, prefixes: &[IpNet]) {
         self.config.remote_prefixes = prefixes.to_vec();

@@ -8,7 +8,7 @@ use common::metrics::Metric;
 use common::time::Span;
 
 use super::State;
-use super::reason::{Kind, Reason};
+use super::reason::{Kind, Reason, Word};
 use crate::config::{Config, TunnelMode};
 use crate::port::{PORTS, PortId};
 use crate::telemetry::{LaneIo, PortIo, Published, TunnelIo};
@@ -140,6 +140,10 @@ pub struct Conditions {
     overtaken: Growth,
     /// By [`PortId::index`].
     stalled: [Growth; PORTS],
+    /// Frames that were lost at a port's receive queue, by [`PortId::index`].
+    missed: [Growth; PORTS],
+    /// Of each worker, by [`PortId::index`].
+    overloaded: Vec<[Growth; PORTS]>,
 }
 
 const SECOND: Span = Span::from_millis(1_000);
@@ -170,6 +174,8 @@ impl Conditions {
             tolerance: Growth::default(),
             overtaken: Growth::default(),
             stalled: Default::default(),
+            missed: Default::default(),
+            overloaded: Vec::new(),
         }
     }
 
@@ -190,7 +196,35 @@ impl Conditions {
                 found.push(Reason::down(Kind::Stalled, STALLED, "ip -s link").at(port));
             }
         }
+        self.find_overload(state, now, &mut found);
         found
+    }
+
+    /// The workers that do not keep up with a port.
+    fn find_overload(&mut self, state: &State, now: Instant, found: &mut Vec<Reason>) {
+        let sample = state.sample();
+        self.overloaded.resize_with(state.workers.len(), Default::default);
+        for port in PortId::all(state.wans) {
+            let stats = sample.as_ref().and_then(|sample| sample.ports.get(port.index()));
+            let missed = stats.map_or(0, |stats| stats.rx_missed);
+            let is_full = self.missed[port.index()].look(missed, 1, now);
+            for (n, (worker, ports)) in state.workers.iter().zip(&mut self.overloaded).enumerate() {
+                let lagged = worker.io().port(port, PortIo::OverloadedNanos);
+                if ports[port.index()].look(lagged, 1, now) {
+                    let effect = if is_full {
+                        "the port's receive queue overflows (lr2_port_missed_frames_total), and new flows are not protected"
+                    } else {
+                        "new flows are not protected"
+                    };
+                    let text = format!(
+                        "worker {n} does not keep up with the frames: {effect} (lr2_passed_frames_total{{reason=\"overload\"}}); raise worker.count, or give the workers faster CPUs of their own (eal.cores)"
+                    );
+                    let reason = Reason::degraded(Kind::Overload, text, "lr2ctl top").at(port);
+                    let word = if is_full { Word::Down } else { Word::Degraded };
+                    found.push(Reason { word, ..reason });
+                }
+            }
+        }
     }
 
     fn judge(&mut self, counts: Counts, now: Instant) -> Vec<Reason> {
@@ -367,6 +401,29 @@ mod tests {
             said.extend(found.first().map(|_| second));
         }
         assert_eq!(said, (1..22).collect::<Vec<_>>(), "15 s from the end of its three seconds on");
+    }
+
+    #[test]
+    fn a_worker_that_does_not_keep_up_is_named_with_its_port() {
+        let config = good(&lab(""));
+        let state = State::new("both", 2, None).of(&config);
+        let (start, mut conditions) = (Instant::now(), Conditions::new(&config));
+        let mut said = Vec::new();
+        for second in 0..30_u32 {
+            let mut io = IoCounters::default();
+            io.add(PortId::LAN, PortIo::OverloadedNanos, u64::from(second.min(3)) * 5_000_000);
+            state.workers[1].store(&Counters::default(), &io);
+            let now = start + Duration::from_secs(1) * second;
+            let found = conditions.look(&state, u32::MAX, now);
+            let [reason] = &found[..] else { continue };
+            assert_eq!((reason.kind, reason.port), (Kind::Overload, Some(PortId::LAN)));
+            assert_eq!((reason.word, &*reason.next), (Word::Degraded, "lr2ctl top"));
+            assert!(reason.text.starts_with(
+                "worker 1 does not keep up with the frames: new flows are not protected"
+            ));
+            said.push(second);
+        }
+        assert_eq!(said, (1..18).collect::<Vec<_>>(), "15 s from the last time on");
     }
 
     #[test]

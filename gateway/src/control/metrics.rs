@@ -186,7 +186,7 @@ fn workers(state: &State, families: &mut Families<'_>) {
     each.iter().for_each(|worker| io.join(worker));
     for port in PortId::all(state.wans) {
         for (what, desc) in PortIo::TABLE {
-            families.add(desc, &[("port", port.name())], io.port(port, *what) as f64);
+            families.add(desc, &[("port", port.name())], what.scaled(io.port(port, *what)));
         }
     }
     for (what, desc) in LoopIo::TABLE {

@@ -63,13 +63,15 @@ pub enum Kind {
     Tunnel,
     /// A port takes no frames.
     Stalled,
+    /// A worker does not keep up with a port.
+    Overload,
     /// The process, a worker or the link of a port. Other metrics have these states.
     Box,
 }
 
 impl Kind {
     /// The kinds of `lr2_degraded`, with their names in its label.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Key, "key"),
         (Self::Version, "version"),
         (Self::NoPeer, "no_peer"),
@@ -80,6 +82,7 @@ impl Kind {
         (Self::Operator, "operator"),
         (Self::Tunnel, "tunnel"),
         (Self::Stalled, "port_stalled"),
+        (Self::Overload, "overload"),
     ];
 }
 

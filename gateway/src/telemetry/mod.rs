@@ -56,6 +56,10 @@ counters! {
         "Frames dropped on arrival, by reason; not among those received." {
         RxTooLong ["reason" = "too_long"], RxNoMbuf ["reason" = "no_mbuf"]
     }
+    Counter "lr2_port_overloaded_seconds_total"
+        "Time for which a worker did not keep up with a port: no poll found its receive queue with less than a burst." {
+        OverloadedNanos
+    }
     Counter "lr2_port_handoff_frames_total"
         "Frames handed off to the worker that owns their flow." { Handoff }
     Counter "lr2_port_handoff_dropped_frames_total"
@@ -69,6 +73,16 @@ counters! {
         DropEnd ["reason" = "shutdown"]
     }
     Gauge "lr2_port_egress_queued_frames" "Frames that wait for a port." { Queued }
+}
+
+impl PortIo {
+    /// The value as Prometheus has it: time in seconds.
+    pub fn scaled(self, value: u64) -> f64 {
+        match self {
+            Self::OverloadedNanos => value as f64 / 1e9,
+            _ => value as f64,
+        }
+    }
 }
 
 counters! {

@@ -20,6 +20,7 @@ pub mod idle;
 pub mod io;
 pub mod links;
 pub mod listing;
+pub mod load;
 pub mod peers;
 pub mod plane;
 pub mod records;
@@ -43,6 +44,7 @@ use self::flows::Flows;
 use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
+use self::load::Load;
 use self::plane::Plane;
 use crate::port::PortId;
 use crate::reload::Change;
@@ -114,6 +116,7 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
 pub struct Worker<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     parts: Parts<R, T, P, C>,
     io: IoCounters,
+    load: Load,
     /// When the round before began, and whether it had something to do.
     last_round: (Time, bool),
     last_housekeeping: Time,
@@ -134,9 +137,11 @@ where
     /// Puts a worker together.
     pub fn new(parts: Parts<R, T, P, C>) -> Self {
         let now = parts.clock.now();
+        let load = Load::new(parts.rx.len(), 1 + parts.handoff.others());
         Self {
             parts,
             io: IoCounters::default(),
+            load,
             last_round: (now, false),
             last_housekeeping: now,
             leave_by: None,
@@ -168,6 +173,7 @@ where
         let (mut worked, mut now) = (false, began);
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
             let n = rx.as_mut().map_or(0, |rx| rx.receive(frames));
+            self.load.polled(port, 0, n == N);
             if n > 0 {
                 worked = true;
                 // Not before they came: the worker may have lost its core since the round began, and would measure a delay that is
@@ -187,7 +193,9 @@ where
                 pass(plane, port, frames, now, pool, egress);
             }
             for other in 0..handoff.others() {
-                if handoff.take(other, port, frames) > 0 {
+                let n = handoff.take(other, port, frames);
+                self.load.polled(port, 1 + other, n == N);
+                if n > 0 {
                     worked = true;
                     now = clock.now();
                     egress.tap().set_now(now);
@@ -207,9 +215,10 @@ where
         if records.is_on() {
             worked |= records.slice(plane.recorders());
         }
-        if now.since(self.last_housekeeping) >= HOUSEKEEPING {
+        let since = now.since(self.last_housekeeping);
+        if since >= HOUSEKEEPING {
             self.last_housekeeping = now;
-            self.housekeeping(now);
+            self.housekeeping(now, since);
         }
         self.last_round.1 = worked;
         worked
@@ -229,7 +238,11 @@ where
         self.last_round.0 = now;
     }
 
-    fn housekeeping(&mut self, now: Time) {
+    /// Housekeeping, some time after the one before.
+    fn housekeeping(&mut self, now: Time, since: Span) {
+        let Self { load, io, .. } = self;
+        load.look(now, |port| io.add(port, PortIo::OverloadedNanos, since.as_nanos()));
+        self.parts.plane.set_overloaded(self.load.is_overloaded(now));
         let Parts { egress, plane, pool, settings, flows, records, .. } = &mut self.parts;
         flows.poll();
         records.poll();

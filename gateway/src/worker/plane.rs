@@ -196,6 +196,11 @@ impl<F: Headroom> Plane<F> {
         }
     }
 
+    /// Whether the worker keeps up with its frames no longer: if so, no further flow is protected.
+    pub fn set_overloaded(&mut self, is_overloaded: bool) {
+        self.paths.iter_mut().for_each(|path| path.set_overloaded(is_overloaded));
+    }
+
     /// The worker is to end: held frames are delivered, and the peer learns of it.
     pub fn drain<T, P>(&mut self, now: Time, pool: &mut P, egress: &mut Egress<T>)
     where

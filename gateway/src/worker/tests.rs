@@ -291,3 +291,28 @@ fn a_timer_waits_until_every_port_was_looked_at_after_it_was_due() {
     assert!(bench.round());
     assert!(bench.worker.parts.plane.next_deadline() > due);
 }
+
+/// A full burst at each poll: frames arrive at least as fast as they are taken.
+#[test]
+fn a_worker_that_does_not_keep_up_protects_no_further_flow() {
+    let mut bench = Bench::new();
+    for interval in 0..6_u64 {
+        (0..32).for_each(|n| bench.rx[0].arrive(arp(n)));
+        bench.keep_house();
+        let io = bench.published.io();
+        let lagged = io.port(PortId::LAN, PortIo::OverloadedNanos);
+        assert_eq!(lagged, interval.saturating_sub(2) * HOUSEKEEPING.as_nanos());
+        assert_eq!(io.port(Side::Wan.into(), PortIo::OverloadedNanos), 0);
+    }
+    let passed = |bench: &mut Bench| {
+        bench.rx[0].arrive(send());
+        bench.round();
+        bench.keep_house();
+        bench.published.switch(Metric::PassedOverload)
+    };
+    assert_eq!(passed(&mut bench), 1);
+    bench.clock.advance(Span::from_millis(1_000));
+    bench.keep_house();
+    assert_eq!(passed(&mut bench), 1);
+    assert_ne!(bench.published.switch(Metric::SyncOpen), 0, "it is announced");
+}

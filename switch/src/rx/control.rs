@@ -15,7 +15,7 @@ use crate::flow::entry::FlowState;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::io::{Arrival, Io};
 use crate::peer::RefusedMessage;
-use crate::rx::request::prepare;
+use crate::rx::request::{is_left_out, prepare};
 use crate::tx::actions::Tx;
 use crate::tx::peers::{Address, Refused};
 
@@ -93,7 +93,11 @@ fn flow_of_sync<I: Io>(
         // It vouches for resends only: a flow can't begin with it.
         return cx.flows.table.find(&key);
     };
-    let id = cx.entry(key)?;
+    let found = cx.flows.table.find(&key);
+    if is_left_out(cx, found) {
+        return None;
+    }
+    let id = found.or_else(|| cx.entry(key))?;
     prepare(cx, id, next, bytes, roce);
     Some(id)
 }

@@ -21,6 +21,9 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     if side == Side::Lan && !may_have_peer(cx, flow, roce) {
         return cx.pass(side, frame, Metric::PassedPrefix);
     }
+    if is_left_out(cx, flow) {
+        return cx.pass(side, frame, Metric::PassedOverload);
+    }
     if begins(cx, flow, roce) && !icrc_ok(frame.bytes(), roce) {
         // No flow and no incarnation begins on the word of a damaged packet (R-PASS-4).
         return cx.pass(side, frame, Metric::PassedBadIcrc);
@@ -93,6 +96,17 @@ fn begins<I: Io>(cx: &Context<'_, I>, found: Option<FlowId>, roce: &Roce) -> boo
         Some(FlowState::Sentry(_) | FlowState::Depot(_)) => false,
         Some(FlowState::Left(left)) => left.is_over || left.track.is_none(),
     }
+}
+
+/// Whether a flow is new, and the worker does not keep up: the flow's packets pass (R-PASS-7).
+#[inline]
+pub(crate) fn is_left_out<I: Io>(cx: &Context<'_, I>, found: Option<FlowId>) -> bool {
+    cx.flows.resources.allowance.is_overloaded()
+        && match found.and_then(|id| cx.flows.table.get(id)).map(|entry| &entry.state) {
+            None | Some(FlowState::Responses) => true,
+            Some(FlowState::Resting(announced)) => announced.by == By::Hosts,
+            Some(FlowState::Sentry(_) | FlowState::Depot(_) | FlowState::Left(_)) => false,
+        }
 }
 
 /// Whether there may be a gateway at a flow's destination. It is asked once per

@@ -6,7 +6,8 @@ use crate::support::*;
 use common::control::{Reason, Status};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
-use common::time::Time;
+use common::psn::Psn;
+use common::time::{Span, Time};
 use common::wire::{Headers, Opcode, Qpn, parse};
 use pcap_file::pcap::PcapReader;
 use switch::{Config, Recovery, Role};
@@ -278,4 +279,50 @@ fn a_damaged_packet_makes_no_flow() {
     assert_eq!(bench.count(Metric::PassedBadIcrc), 2);
     bench.lan(request(&outbound(), 0x22, 5));
     assert_eq!(bench.count(Metric::FlowCreated), 1);
+}
+
+/// A worker that does not keep up takes on no further flow. All others go on.
+// R-PASS-7
+#[test]
+fn while_the_worker_is_overloaded_new_flows_pass() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let epoch = bench.protect(0x22, 0..4);
+    bench.switch.set_overloaded(true);
+    for psn in 0..3 {
+        bench.assert_passes(Lan, &request(&outbound(), 0x33, psn));
+        bench.assert_passes(Wan, &request(&inbound(), 0x44, psn));
+    }
+    assert_eq!(bench.count(Metric::PassedOverload), 6);
+    assert!(bench.sync(0x44, 1, open(0)).is_empty(), "no box is told that the flow is protected");
+    // A flow that is protected is repaired.
+    bench.sends(0x22, 4..8);
+    bench.wait(Span::from_millis(100));
+    let resent = bench.status(0x22, epoch, report(5, 8, &[(5, 6)]));
+    assert_eq!(psns(&resent, Wan), [5]);
+    assert_eq!(bench.count(Metric::PassedOverload), 6);
+    // Once the worker keeps up, flows begin where they are.
+    bench.switch.set_overloaded(false);
+    let sent = bench.lan(request(&outbound(), 0x33, 3));
+    assert_eq!(sent[0].sync().expect("a SYNC").1.next_psn.map(Psn::get), Some(3));
+    assert_eq!(bench.sync(0x44, 1, open(3)).len(), 1);
+    assert_eq!(bench.count(Metric::PassedOverload), 6);
+}
+
+/// A message that only makes a repair quicker is work for both boxes.
+// R-MSG-11
+#[test]
+fn while_the_worker_is_overloaded_no_message_is_early() {
+    let told_after = |is_overloaded, wait| {
+        let mut bench = Bench::new(Recovery::Auto);
+        bench.protect(0x22, 0..4);
+        bench.switch.set_overloaded(is_overloaded);
+        bench.wait(Span::from_millis(50));
+        bench.sends(0x22, 4..8);
+        bench.wait(wait);
+        bench.timers().iter().any(|sent| sent.sync().is_some())
+    };
+    // An eighth of the round trip of 10 ms; and when the ACK is late.
+    let [early, late] = [Span::from_micros(1_250), Span::from_micros(13_750)];
+    assert_eq!((told_after(false, early), told_after(true, early)), (true, false));
+    assert_eq!((told_after(false, late), told_after(true, late)), (true, true));
 }
