@@ -118,6 +118,11 @@ impl Workers {
         }
     }
 
+    /// Whether the workers keep up with their frames no longer.
+    pub fn set_overloaded(&mut self, is_overloaded: bool) {
+        self.paths_mut().for_each(|path| path.set_overloaded(is_overloaded));
+    }
+
     /// Tasks of every few milliseconds. Returns whether it is still taking over other settings.
     pub fn housekeeping(&mut self, now: Time, out: &mut Out) -> bool {
         for path in self.paths_mut() {

@@ -1,4 +1,4 @@
-//! What the operator of a box does while it works.
+//! What the operator of a box does while it works, and what load it has.
 
 use common::time::Span;
 use common::verdict::{Mode, Tolerance};
@@ -35,6 +35,9 @@ impl World {
             return self.set_settings(me, |settings| change(settings, changed, &mut rng.clone()));
         }
         let Some(switch) = &mut self.ends[me].switch else { return };
+        if rng.random_ratio(1, 3) {
+            return switch.set_overloaded(rng.random());
+        }
         let mut out = Out::default();
         if let Some(flow) = switch.flows(now).choose(&mut rng) {
             let is_on = rng.random();
