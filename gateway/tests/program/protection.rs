@@ -76,5 +76,11 @@ fn a_flow_is_left_to_the_rnics_and_protected_again() {
     let (code, _, errors) =
         lr2ctl(&socket, &["--address", &address, "unprotect", "10.2.0.1", "17"]);
     assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
+    // No poll empties the receive queue of such a port.
+    wait("the overload", || {
+        let health = gateway.get("/healthz");
+        health.contains(": port lan: worker 0 does not keep up with the frames: new flows are not")
+    });
+    assert_eq!(gateway.metric("lr2_degraded{reason=\"overload\"}"), 1.0);
     gateway.end(Signal::SIGTERM);
 }
