@@ -129,30 +129,36 @@ fn out(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Vec<Reason
     for port in all() {
         let is_of_port = |lane: &u8| lane % expected.ports == port.wan_port().get();
         let lanes: Vec<_> = tunnel.silent_lanes().filter(is_of_port).collect();
-        let text = if !tunnel.uses(port.wan_port()) {
+        let (text, next) = if !tunnel.uses(port.wan_port()) {
             unused(tunnel, port, ways)
         } else if !lanes.is_empty() && expected.lanes > 1 {
-            silent_lanes(&lanes)
+            (silent_lanes(&lanes), "lr2ctl lanes")
         } else if let Some(text) = paths::short_lanes(tunnel, port) {
-            text
+            (text, "lr2ctl path")
         } else {
             continue;
         };
-        let reason = Reason::degraded(Kind::Tunnel, text, "lr2ctl lanes");
+        let reason = Reason::degraded(Kind::Tunnel, text, next);
         found.push(reason.at(port).of(peer(port)));
     }
     found
 }
 
-/// The sentence about a WAN port that carries nothing beside others that do.
-fn unused(tunnel: &TunnelCounters, port: PortId, ways: &[Way]) -> String {
-    let why = match ways.get(usize::from(port.wan_port().get())) {
-        Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
-        _ => paths::shorter(tunnel, port).unwrap_or_else(|| {
-            "its link is down, or messages of the boxes do not pass it both ways".into()
-        }),
+/// The sentence about a WAN port that carries nothing beside others that do, and the next command.
+fn unused(tunnel: &TunnelCounters, port: PortId, ways: &[Way]) -> (String, &'static str) {
+    let (why, next) = match ways.get(usize::from(port.wan_port().get())) {
+        Some(Way { next_hop, mac: None, .. }) => {
+            (format!("next hop {next_hop} does not answer"), "lr2ctl lanes")
+        }
+        _ => match paths::shorter(tunnel, port) {
+            Some(why) => (why, "lr2ctl path"),
+            None => (
+                "its link is down, or messages of the boxes do not pass it both ways".into(),
+                "lr2ctl lanes",
+            ),
+        },
     };
-    format!("tunnel: carries nothing, the other ports take its frames: {why}")
+    (format!("tunnel: carries nothing, the other ports take its frames: {why}"), next)
 }
 
 /// The sentence about lanes of a port that new frames avoid beside others.

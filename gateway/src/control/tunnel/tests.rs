@@ -237,6 +237,7 @@ fn a_path_that_is_shorter_than_another_is_named() {
     for part in [
         "port wan1, peer 198.51.100.7: tunnel: carries nothing",
         "IP packets of more than 1400 bytes do not reach the peer through it, longer ones pass the other ports",
+        "; next: lr2ctl path",
     ] {
         assert!(line.contains(part), "{line}");
     }
@@ -246,6 +247,7 @@ fn a_path_that_is_shorter_than_another_is_named() {
     for part in [
         "port wan1, peer 198.51.100.7: tunnel: some lanes carry nothing",
         "on these lanes IP packets of more than 1400 bytes do not reach the peer",
+        "; next: lr2ctl path",
     ] {
         assert!(line.contains(part), "{line}");
     }
