@@ -129,7 +129,7 @@ metrics! {
     Counter "lr2_control_withheld_total" "Control messages delayed because their allowance was used up, by kind." {
         WithheldOpen ["kind" = "sync_open"], WithheldTail ["kind" = "sync_tail"],
         WithheldLate ["kind" = "sync_tail_late"], WithheldKeepalive ["kind" = "sync_keepalive"],
-        WithheldStatus ["kind" = "status"],
+        WithheldStatus ["kind" = "status"], WithheldFetch ["kind" = "fetch_tail"],
     }
     Counter "lr2_depot_nacks_sent_total" "STATUS messages with missing ranges sent (Depot-NACKs), by cause." {
         NackNewGap ["cause" = "new_gap"], NackRepeat ["cause" = "repeat"], NackSync ["cause" = "sync"],
@@ -216,7 +216,7 @@ metrics! {
         FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
         FlowSelective ["event" = "selective_repeat"],
-        FlowOrphaned ["event" = "orphaned"],
+        FlowOrphaned ["event" = "orphaned"], FlowDeferred ["event" = "deferred"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowEvicted ["event" = "evicted"],
         FlowReset ["event" = "reset"],
@@ -224,7 +224,7 @@ metrics! {
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
-        FlowsUnprotected ["state" = "operator"],
+        FlowsUnprotected ["state" = "operator"], FlowsDeferred ["state" = "deferred"],
     }
     Gauge "lr2_flow_state_bytes" "Memory of the flows' state per packet in flight, in bytes; without entries and held frames." {
         FlowStateBytes,

@@ -107,7 +107,7 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn report_arrivals<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         if self.is_told_by_ack(seq) {
             self.note_told(cx.now);
-        } else if cx.allowance.take(Need::Early, cx.now) {
+        } else if cx.allowance.take(Need::Status, cx.now) {
             // R-MSG-6
             self.report(cx, Cause::Interval);
         } else {

@@ -30,6 +30,9 @@ enum State {
     Protected,
     /// Nobody answered: unprotected, tried again rarely.
     Absent,
+    /// The data of these hosts has not paid for a SYNC(open) yet: unprotected, tried again with each packet. A Depot
+    /// may have `heard` of the flow before.
+    Deferred { heard: bool },
     /// The flow is left to the RNICs: SYNC(release) goes out until it is answered.
     Leaving { tries: u32 },
     /// The Depot knows, or was told often enough.
@@ -66,18 +69,19 @@ impl Discovery {
             State::Seeking { .. } => Standing::Seeking,
             State::Protected => Standing::Protected,
             State::Absent => Standing::Absent,
+            State::Deferred { .. } => Standing::Deferred,
             State::Leaving { .. } | State::Left => Standing::Left,
         }
     }
 
     /// Whether packets in flight are worth remembering.
     pub fn tracks(&self) -> bool {
-        self.state != State::Absent
+        !matches!(self.state, State::Absent | State::Deferred { .. })
     }
 
     /// Whether any Depot may have heard of the flow.
     pub fn started(&self) -> bool {
-        self.state != State::seeking(0)
+        !matches!(self.state, State::Seeking { tries: 0, .. } | State::Deferred { heard: false })
     }
 
     /// Back to unprotected, with SYNC(open) in slow back-off.
@@ -139,15 +143,33 @@ impl<F: Frame> Flow<F> {
     /// an absent peer again.
     pub(crate) fn discover<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         match self.discovery.state {
-            // R-PEER-1
-            State::Seeking { tries: 0, .. } => {
-                self.discovery.state = State::seeking(1);
-                self.sync(cx, Reason::Open);
+            // R-PEER-1, R-MSG-8
+            State::Seeking { tries: 0, .. } | State::Deferred { .. } => {
+                if cx.allowance.take(Need::Open, cx.now) {
+                    self.discovery =
+                        Discovery { state: State::seeking(1), ..Discovery::new(cx.now) };
+                    self.sync(cx, Reason::Open);
+                } else if self.discovery.tracks() {
+                    self.defer(cx);
+                }
             }
             // R-PEER-7
-            State::Absent if cx.now >= self.last_sync + RARELY => self.sync(cx, Reason::Open),
+            State::Absent
+                if cx.now >= self.last_sync + RARELY && cx.allowance.take(Need::Open, cx.now) =>
+            {
+                self.sync(cx, Reason::Open);
+            }
             _ => {}
         }
+    }
+
+    /// Nothing pays for a SYNC(open) of this flow: it is left to the RNICs until something does (R-MSG-8).
+    pub(crate) fn defer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let heard = self.discovery.started();
+        cx.out.count(Metric::FlowDeferred, 1);
+        self.unprotect(cx);
+        self.discovery.state = State::Deferred { heard };
+        self.release_all(cx);
     }
 
     /// The time for another SYNC(open) has come.
@@ -170,8 +192,7 @@ impl<F: Frame> Flow<F> {
             // R-MSG-4
             if !cx.allowance.take(Need::Late, cx.now) {
                 cx.out.count(Metric::WithheldOpen, 1);
-                self.last_sync = cx.now;
-                return;
+                return self.defer(cx);
             }
         } else if !self.may_be_early(cx, Metric::WithheldOpen) {
             // R-MSG-3
@@ -187,7 +208,7 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::FlowPeerLost, 1);
         cx.out.unheard();
         self.unprotect(cx);
-        self.sync(cx, Reason::Open);
+        self.sync_now(cx, Reason::Open);
     }
 
     /// The Depot holds nothing: it has not seen yet that this box hears it, or has been
@@ -208,7 +229,7 @@ impl<F: Frame> Flow<F> {
             state => *state = State::Seeking { tries: 1, greeted: true },
         }
         self.discovery.slow_down(self.rtt.mean().max(cx.allowance.rtt()));
-        self.sync(cx, Reason::Open);
+        self.sync_now(cx, Reason::Open);
     }
 
     /// The Depot's state is unknown from now on.
@@ -229,7 +250,7 @@ impl<F: Frame> Flow<F> {
             return self.discovery.left();
         }
         *tries += 1;
-        self.sync(cx, Reason::Release);
+        self.sync_now(cx, Reason::Release);
     }
 
     /// The SYNC(release) that a Depot has not answered yet; `None` if there is nobody to

@@ -1,5 +1,6 @@
 //! The selective-repeat filter, which decides which repeats of the source cross the long haul.
 
+use common::allowance::Need;
 use common::control::Reason;
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
@@ -276,8 +277,12 @@ impl<F: Frame> Flow<F> {
             self.pass.fruitless += 1;
             self.pass.counted = cx.now;
         }
-        // Ask the Depot at once whether the timeout is spurious (R-FILTER-4).
-        self.sync(cx, Reason::Tail);
+        // Ask the Depot at once whether the timeout is spurious (R-FILTER-4, R-MSG-9).
+        if cx.allowance.take(Need::Late, cx.now) {
+            self.sync(cx, Reason::Tail);
+        } else {
+            cx.out.count(Metric::WithheldLate, 1);
+        }
     }
 
     /// Whether a repeat that was not requested may be dropped: only if the Depot is known to have

@@ -1,5 +1,6 @@
 //! The state of one flow, and its transitions on new packets and ACKs.
 
+use common::allowance::Need;
 use common::control::{Epoch, Reason, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
@@ -271,7 +272,7 @@ impl<F: Frame> Flow<F> {
             if is_far_ahead {
                 // Without this the Depot takes the packet as injected once the source rewinds
                 // (R-GAP-2).
-                self.sync(cx, Reason::Keepalive);
+                self.sync_now(cx, Reason::Keepalive);
             }
             self.ask_for_gap(cx);
         }
@@ -412,6 +413,12 @@ impl<F: Frame> Flow<F> {
         self.unanswered.ask(cx.now);
         let is_resent = reason == Reason::Resent;
         cx.out.sync(self.epoch, sync, if is_resent { Class::High } else { Class::Data });
+    }
+
+    /// As [`sync`](Self::sync), of a message that is sent in any case.
+    pub(crate) fn sync_now<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, reason: Reason) {
+        cx.allowance.charge(Need::Open);
+        self.sync(cx, reason);
     }
 
     pub(crate) fn make_sync(&self, reason: Reason, src_qpn: Option<Qpn>, now: Time) -> SyncMessage {

@@ -3,6 +3,7 @@
 //! A queue pair number is reused, with any first PSN. State of the old incarnation is false in
 //! the new one: a NAK with its `acked` completes messages that were never delivered.
 
+use common::allowance::Need;
 use common::control::Reason;
 use common::frame::Frame;
 use common::metrics::Metric;
@@ -125,7 +126,11 @@ impl<F: Frame> Flow<F> {
         if paused && self.is_protected() {
             // SYNCs from before the pause will have no reply.
             self.unanswered = Unanswered::NONE;
-            self.sync(cx, Reason::Open);
+            if cx.allowance.take(Need::Open, cx.now) {
+                self.sync(cx, Reason::Open);
+            } else {
+                self.defer(cx);
+            }
         }
     }
 
@@ -269,7 +274,7 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::FlowBypassed, 1);
         self.release_responses(cx);
         if self.discovery.leave() {
-            self.sync(cx, Reason::Release);
+            self.sync_now(cx, Reason::Release);
         }
         self.release_all(cx);
         self.bypassed = Bypassed::UntilPathMtu;

@@ -105,7 +105,7 @@ impl<F: Frame> Flow<F> {
     fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, status: &Status) {
         let is_beyond = status.to.unwrap_near(self.next) > self.next;
         if is_beyond && self.is_protected() && cx.now >= self.last_sync + self.rtt.mean() / 8 {
-            self.sync(cx, Reason::Tail);
+            self.sync_now(cx, Reason::Tail);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Responses of the destination, on their way to the source.
 
+use common::allowance::Need;
 use common::control::{Fetch, LastAck};
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
@@ -259,6 +260,7 @@ impl<F: Frame> Flow<F> {
         if self.peer_keeps_responses()
             && let Some(expected) = self.reads.news()
         {
+            cx.allowance.charge(Need::Fetch);
             cx.out.count(Metric::FetchRelease, 1);
             let fetch = Fetch { expected: expected.psn(), missing: Default::default() };
             cx.out.fetch(self.epoch(), fetch);
@@ -286,8 +288,15 @@ impl<F: Frame> Flow<F> {
             return self.release_responses(cx);
         }
         self.reads.try_again();
-        let why = if self.reads.is_holding() { Metric::FetchGap } else { Metric::FetchTail };
-        self.fetch(cx, why);
+        if self.reads.is_holding() {
+            self.fetch(cx, Metric::FetchGap);
+        } else if cx.allowance.take(Need::Fetch, cx.now) {
+            self.fetch(cx, Metric::FetchTail);
+        } else {
+            // As if it had been sent, and lost (R-MSG-12).
+            cx.out.count(Metric::WithheldFetch, 1);
+            self.reads.fetched(cx.now);
+        }
     }
 
     /// Time without data after which the last packets count as lost.

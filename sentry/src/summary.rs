@@ -15,6 +15,8 @@ pub enum Standing {
     Seeking,
     /// No Depot answers.
     Absent,
+    /// The data of its hosts has not paid for control messages yet.
+    Deferred,
     /// It is left to the RNICs.
     Left,
     /// It is bypassed until the path MTU is known.

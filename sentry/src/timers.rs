@@ -6,6 +6,7 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
+use crate::slot;
 use crate::{Actions, Config, Context, Flow};
 
 /// Shortest derived timeouts: below them a scheduler's noise would look like
@@ -16,6 +17,10 @@ const PEER_MIN: Span = Span::from_millis(10);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
 pub(crate) const PATIENT_TAILS: u8 = 8;
+/// In place of the number of SYNC(tail): none goes out before the next packet ...
+const GIVEN_UP: u8 = u8::MAX - 1;
+/// ... and no copies of packets are kept any more.
+const DROPPED: u8 = u8::MAX;
 /// Round trips for which a flow asks for no early SYNC once one was refused.
 const QUIET: u64 = 8;
 
@@ -115,21 +120,44 @@ impl<F: Frame> Flow<F> {
     }
 
     fn announce_tail<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if self.tails == 0 && cx.now < self.late(cx.config) {
+        if self.tails == GIVEN_UP {
+            return self.drop_copies(cx);
+        }
+        if self.tails == 0 && (cx.now < self.late(cx.config) || !self.awaits_ack()) {
             // R-MSG-1
             if !self.may_be_early(cx, Metric::WithheldTail) {
+                if cx.now >= self.late(cx.config) {
+                    // No ACK is late: the next packet shows what is missing.
+                    (self.tails, self.last_sync) = (GIVEN_UP, cx.now);
+                    self.release_passed(cx);
+                }
                 return;
             }
         } else if !cx.allowance.take(Need::Late, cx.now) {
             // As if it had been sent, and lost (R-MSG-5).
             cx.out.count(Metric::WithheldLate, 1);
-            (self.tails, self.last_sync) = (self.tails.saturating_add(1), cx.now);
+            self.last_sync = cx.now;
+            self.count_tail();
+            self.release_passed(cx);
+            if cx.now >= self.last_data + self.pause(cx.config) {
+                self.drop_copies(cx);
+            }
             return;
         }
-        self.tails = self.tails.saturating_add(1);
+        self.count_tail();
         self.sync(cx, Reason::Tail);
         self.release_at_peer(cx);
         self.release_passed(cx);
+    }
+
+    /// The flow has paused, and nothing pays for a SYNC(tail): the next packet, or the source's timeout, continues (R-MSG-10).
+    fn drop_copies<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        self.tails = DROPPED;
+        self.release_till(cx, self.window.start(), self.next);
+    }
+
+    fn count_tail(&mut self) {
+        self.tails = (self.tails + 1).min(GIVEN_UP - 1);
     }
 
     /// Whether a SYNC may go out that only makes a repair quicker, should one be
@@ -188,8 +216,15 @@ impl<F: Frame> Flow<F> {
             let early = self.last_data + self.tail_timeout(config);
             return if early < quiet { self.late(config) } else { early };
         }
+        match self.tails {
+            // The next packet begins with a SYNC(open) from then on.
+            GIVEN_UP => return self.last_data + self.pause(config),
+            DROPPED => return Time::NEVER,
+            _ => {}
+        }
         let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
-        if all_arrived && self.tails >= PATIENT_TAILS {
+        let is_patient = self.awaits_ack() || self.keeps_passed();
+        if all_arrived && (self.tails >= PATIENT_TAILS || !is_patient) {
             return Time::NEVER;
         }
         let backoff = rtt.scale(5, 8).max(TAIL_MIN) * (1 << self.tails.min(PATIENT_TAILS));
@@ -197,16 +232,29 @@ impl<F: Frame> Flow<F> {
         self.last_sync + backoff.min(limit.max(TAIL_MIN))
     }
 
+    /// Whether the newest packet asks for an ACK. If not, no ACK of it can have been lost (R-SYNC-10).
+    fn awaits_ack(&self) -> bool {
+        let newest = self.slot_of(self.next.prev());
+        newest.is_some_and(|(_, slot)| slot.has(slot::ACK_REQ) || slot.has(slot::FETCHES))
+    }
+
+    /// Whether packets are kept that passed a passive Depot.
+    fn keeps_passed(&self) -> bool {
+        self.window.start() < self.passed && self.window.filled() > 0
+    }
+
     /// By then the newest packet should have been acknowledged.
     fn late(&self, config: &Config) -> Time {
         self.last_data + self.rtt.mean().scale(5, 4) + self.tail_timeout(config)
     }
 
+    /// SYNC(keepalive): the oldest packet in flight left some time ago, and no SYNC since (R-SYNC-11).
     fn keepalive_due(&self, config: &Config, quiet: Time) -> Time {
         if self.last_data <= self.last_sync {
             return Time::NEVER;
         }
+        let oldest = self.window.front().map_or(Time::ZERO, |slot| slot.sent);
         let interval = config.status_interval.unwrap_or((self.rtt.mean() / 2).max(STATUS_MIN));
-        (self.last_sync + interval).max(quiet)
+        (self.last_sync.max(oldest) + interval).max(quiet)
     }
 }

@@ -102,6 +102,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         let Flows { table, resources, .. } = &mut *self.flows;
         let entry = table.get_mut(id)?;
         let src_qpn = entry.src_qpn();
+        resources.allowance.select(entry.pair);
         let stage = Q::stage(&mut entry.state)?;
         if !is_for(&mut stage.track, &mut entry.seen) {
             return None;
@@ -197,8 +198,10 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
                 follows
             },
             |flow, resources, out| {
-                resources.allowance.earn();
-                frame.take().map(|frame| event(flow, resources, out, frame))
+                frame.take().map(|frame| {
+                    resources.allowance.earn(frame.bytes().len(), Q::ONWARD == Side::Wan);
+                    event(flow, resources, out, frame)
+                })
             },
         );
         match (frame, result) {

@@ -4,6 +4,7 @@ use common::frame::Frame;
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::Span;
+use sentry::Standing;
 
 use crate::context::Context;
 use crate::flow::entry::FlowState;
@@ -29,6 +30,7 @@ pub(crate) struct Sweep {
     protected: u64,
     synced: u64,
     unprotected: u64,
+    deferred: u64,
     /// Memory that the flows take besides their entries.
     bytes: u64,
 }
@@ -87,6 +89,10 @@ impl Sweep {
         match &mut entry.state {
             FlowState::Sentry(stage) => {
                 self.protected += u64::from(stage.state.is_protected());
+                // Protected ones that are silent for so long are at rest.
+                let is_active = idle < REST;
+                self.deferred +=
+                    u64::from(is_active && stage.state.standing() == Standing::Deferred);
                 self.bytes += stage.state.heap_bytes() as u64;
             }
             FlowState::Depot(stage) => {
@@ -103,11 +109,12 @@ impl Sweep {
 
     /// All flows were looked at.
     fn end<I: Io>(&mut self, cx: &mut Context<'_, I>) {
-        let Self { protected, synced, unprotected, bytes, .. } = core::mem::take(self);
+        let Self { protected, synced, unprotected, deferred, bytes, .. } = core::mem::take(self);
         let counters = &mut cx.tx.counters;
         counters.set(Metric::FlowsProtected, protected);
         counters.set(Metric::FlowsSynced, synced);
         counters.set(Metric::FlowsUnprotected, unprotected);
+        counters.set(Metric::FlowsDeferred, deferred);
         counters.set(Metric::FlowStateBytes, bytes);
         cx.flows.timers.shrink();
     }

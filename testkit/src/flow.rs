@@ -38,6 +38,11 @@ pub fn write(n: i32) -> Vec<u8> {
     packet(Opcode::WRITE_MIDDLE, n, false, 256)
 }
 
+/// The last packet of a WRITE with PSN `n`, which asks for an ACK.
+pub fn asking(n: i32) -> Vec<u8> {
+    packet(Opcode::WRITE_LAST, n, true, 256)
+}
+
 /// A READ of `len` bytes.
 pub fn read(n: i32, len: u32) -> Vec<u8> {
     let reth = Reth { va: 0, rkey: 0, len };

@@ -58,6 +58,13 @@ macro_rules! harness {
                 }
             }
 
+            /// The last packets of WRITEs with these PSNs, which ask for ACKs, arrive.
+            pub fn ask(&mut self, psns: impl IntoIterator<Item = i32>) {
+                for n in psns {
+                    self.frame($crate::flow::asking(n));
+                }
+            }
+
             /// The value of a counter.
             pub fn count(&self, metric: Metric) -> u64 {
                 self.out.books().counters.get(metric)

@@ -64,6 +64,8 @@ impl Impairment {
 pub struct Fate {
     /// Frames sent into it.
     pub offered: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Frames lost.
     pub lost: u64,
     /// Frames that were corrupted.
@@ -176,6 +178,7 @@ impl Link {
     /// the time.
     pub fn send(&mut self, mut frame: Vec<u8>, now: Time, mut arrive: impl FnMut(Time, Vec<u8>)) {
         self.fate.offered += 1;
+        self.fate.bytes += frame.len() as u64;
         let at = now + self.delay;
         if now < self.since || now >= self.until {
             return arrive(at, frame);

@@ -1,5 +1,6 @@
 //! The parameters of a run, drawn from its seed.
 
+use common::allowance::Allowance;
 use common::control::{BootId, Keys};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -381,7 +382,8 @@ impl Scenario {
             pause: Span::from_millis(rng.random_range(20..400)),
             hosts: [1, 1, 2, 4][rng.random_range(0..4)],
             workers: [(); 2].map(|()| [1, 1, 2, 4][rng.random_range(0..4)]),
-            early_per_second: [20_000, 20_000, 100][rng.random_range(0..3)],
+            early_per_second: [Allowance::AMPLE, Allowance::PER_SECOND, Allowance::PER_SECOND]
+                [rng.random_range(0..3)],
             ..Self::calm(seed, recovery)
         };
         // The last ones drawn: all else stays as it was.

@@ -449,6 +449,7 @@ impl World {
         {
             let fate = &mut self.ends[me].links[link].fate;
             fate.offered += 1;
+            fate.bytes += bytes.len() as u64;
             fate.lost += 1;
             return;
         }

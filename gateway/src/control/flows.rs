@@ -74,6 +74,7 @@ fn state(flow: &FlowSummary) -> (&'static str, Option<&'static str>) {
             Standing::Protected => "",
             Standing::Seeking => "announced, and no Depot has answered yet",
             Standing::Absent => "no Depot answers: is there a peer, and with the same key?",
+            Standing::Deferred => "its hosts send too little to pay for control messages",
             Standing::Left => "left to the RNICs",
             Standing::PathMtuUnknown => "the path MTU is not known yet: READs and atomics need it",
             Standing::Crowded => "its source's LAN loses packets: left to the RNICs for a while",

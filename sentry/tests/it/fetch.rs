@@ -1,5 +1,6 @@
 //! READ responses that are missing are asked for, at the right time.
 
+use common::allowance::Allowance;
 use common::metrics::Metric;
 use common::time::Span;
 use sentry::Recovery::{Cached, Lr2};
@@ -131,6 +132,20 @@ fn a_tail_that_nothing_follows_is_fetched_after_a_round_trip_and_the_tail_timeou
         assert!(bench.fetched().is_empty(), "the source asks again");
         come(&mut bench, rest.0..5);
         assert_eq!(bench.out.responses.last().map(|(_, n)| *n), Some(4));
+    }
+}
+
+// R-MSG-12
+#[test]
+fn responses_that_are_overdue_are_not_fetched_while_nothing_pays() {
+    for (per_second, fetches) in [(Allowance::AMPLE, 3), (0, 0)] {
+        let mut bench = Bench::protected(Cached, 1, Some(1));
+        bench.config.peer_timeout = Some(PAUSE);
+        bench.allowance = Allowance::new(per_second);
+        bench.frame(read(1, 4 * 256));
+        bench.run_timers(bench.now + PATIENCE * 100);
+        assert_eq!(bench.count(Metric::FetchTail), fetches);
+        assert_eq!(bench.count(Metric::WithheldFetch), 3 - fetches);
     }
 }
 

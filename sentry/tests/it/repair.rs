@@ -1,5 +1,6 @@
 //! The proofs of a STATUS, and the resends that it causes.
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, Reason, Status};
 use common::frame::Class::{Data, High};
@@ -356,6 +357,16 @@ fn they_are_freed_as_soon_when_a_later_depot_takes_over() {
 #[test]
 fn they_are_freed_once_the_last_tail_is_announced() {
     let mut bench = passed_a_passive_depot();
+    bench.run_timers(bench.now + RTT * 200);
+    assert_eq!((bench.cache.frames(), bench.deadline()), (0, Time::NEVER));
+}
+
+#[test]
+fn they_are_freed_as_well_if_nothing_pays_for_that_tail() {
+    let mut bench = Bench::start(Cached);
+    bench.ask(0..10);
+    assert!(bench.status(10, 10, &[]));
+    bench.allowance = Allowance::new(0);
     bench.run_timers(bench.now + RTT * 200);
     assert_eq!((bench.cache.frames(), bench.deadline()), (0, Time::NEVER));
 }

@@ -3,6 +3,7 @@
 use core::mem::offset_of;
 use core::num::NonZero;
 
+use common::allowance::HostPair;
 use common::control::NodeId;
 use common::frame::Frame;
 use common::heap::HeapFrame;
@@ -40,6 +41,8 @@ pub(crate) struct Entry<F: Frame> {
     pub named: bool,
     /// The newest packet that passed in its direction while its peer was unknown was a response, and the last of its message.
     pub ends_message: bool,
+    /// The hosts, whose data pays for control messages.
+    pub pair: HostPair,
     /// The generation in which the flow's present incarnation began.
     pub born: u32,
     /// Candidates for the peer flow, while it is unknown.
@@ -55,6 +58,7 @@ impl<F: Frame> Entry<F> {
             src_qpn: None,
             named: false,
             ends_message: false,
+            pair: key.hosts.pair(),
             matching: None,
             state: FlowState::Responses,
             armed: Time::NEVER,

@@ -2,6 +2,7 @@
 
 use core::hash::{BuildHasher, Hash, Hasher};
 
+use common::allowance::HostPair;
 use common::frame::Side;
 use common::recorder::Stream;
 use common::wire::{Addr, Ipv4Flow, Qpn, Roce, Vlans};
@@ -206,6 +207,15 @@ impl Hosts {
     /// The direction of a packet that arrived on `side`.
     pub fn of(side: Side, roce: &Roce) -> Self {
         Self { side, vlans: roce.vlans, src: roce.src, dst: roce.dst }
+    }
+
+    /// The two hosts, the same for both directions.
+    pub fn pair(&self) -> HostPair {
+        let word = |addr: &Addr| {
+            let bits = u128::from_ne_bytes(*addr.as_bytes());
+            (bits as u64 ^ (bits >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        HostPair::of_hash(word(&self.src).wrapping_add(word(&self.dst)) >> 32)
     }
 
     /// The way back.

@@ -44,7 +44,11 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     if matches!(cx.flows.table.get(id).map(|entry| &entry.state), Some(FlowState::Left(_))) {
         return cx.pass(side, frame, Metric::PassedOperator);
     }
-    cx.flows.resources.allowance.earn();
+    if let Some(entry) = cx.flows.table.get(id) {
+        let allowance = &mut cx.flows.resources.allowance;
+        allowance.select(entry.pair);
+        allowance.earn(frame.bytes().len(), side == Side::Lan);
+    }
     on_any(cx, side, frame, roce, id);
 }
 

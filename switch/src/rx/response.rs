@@ -47,7 +47,12 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
     }
     match entry.map(|(id, entry)| (id, &entry.state)) {
         Some((id, FlowState::Sentry(_))) => {
-            cx.sentry(id, |flow, cx| flow.on_response(cx, frame, roce, response));
+            cx.sentry(id, |flow, cx| {
+                if let Verdict::Response(_) = response.verdict {
+                    cx.allowance.earn(frame.bytes().len(), true);
+                }
+                flow.on_response(cx, frame, roce, response);
+            });
         }
         Some((id, FlowState::Depot(_))) => {
             let known = cx.depot(id, |flow, cx| flow.on_response(cx, frame, response));

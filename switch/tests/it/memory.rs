@@ -2,11 +2,12 @@
 //! `Footprint`.
 
 use crate::support::{BOOT, Bench, NODE, Sent, ack, inbound, open, outbound, report, request};
+use common::allowance::Allowance;
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Qpn;
-use switch::{Config, End, Footprint, QueuePair, Recovery, Role};
+use switch::{Config, End, Footprint, QueuePair, Recovery, Role, Tuning};
 
 /// Bytes that a queue pair takes at most that is idle at a box of both roles,
 /// with everything that belongs to it, both directions used.
@@ -32,6 +33,7 @@ fn config() -> Config {
     Config {
         max_flows: 2 * QPS as usize,
         queue_pairs: pairs.collect(),
+        tuning: Tuning { early_per_second: Allowance::AMPLE, ..Tuning::default() },
         ..Config::lab(Recovery::Auto, NODE, BOOT)
     }
 }

@@ -8,7 +8,7 @@ use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Headers, Opcode, Qpn, parse};
+use common::wire::{Bth, Headers, Opcode, Qpn, parse};
 use pcap_file::pcap::PcapReader;
 use switch::{Config, Recovery, Role};
 
@@ -317,7 +317,10 @@ fn while_the_worker_is_overloaded_no_message_is_early() {
         bench.protect(0x22, 0..4);
         bench.switch.set_overloaded(is_overloaded);
         bench.wait(Span::from_millis(50));
-        bench.sends(0x22, 4..8);
+        bench.sends(0x22, 4..7);
+        let asks =
+            Bth { ack_req: true, ..Bth::new(Opcode::SEND_ONLY, Qpn::new(0x22), Psn::new(7)) };
+        bench.lan(with_bth(&outbound(), &asks, &[0; 64]));
         bench.wait(wait);
         bench.timers().iter().any(|sent| sent.sync().is_some())
     };

@@ -50,7 +50,7 @@ impl<F: Frame, A: Actions<F> + Ledger> Harness<F, A> {
             backup: Budget::new(PLENTY),
             cache: Budget::new(PLENTY),
             lan: Lan::default(),
-            allowance: Allowance::default(),
+            allowance: Allowance::new(Allowance::AMPLE),
             now,
             out,
         }

@@ -264,7 +264,7 @@ pub fn missing(status: &Status) -> Vec<(i32, i32)> {
 
 /// The last packet of a WRITE, which asks for an ACK.
 pub fn asking(n: i32) -> Vec<u8> {
-    packet(Opcode::WRITE_LAST, n, true, 256)
+    crate::flow::asking(n)
 }
 
 /// A READ of `packets` packets of 256 bytes.

@@ -151,7 +151,7 @@ pub fn check_intact(bytes: &[u8]) -> Roce {
 
 /// An allowance: the usual one, or hardly any.
 pub fn allowance(input: &mut Input<'_>) -> Allowance {
-    Allowance::new(input.choose(&[Allowance::PER_SECOND, Allowance::PER_SECOND, 100]))
+    Allowance::new(input.choose(&[Allowance::AMPLE, Allowance::AMPLE, Allowance::PER_SECOND]))
 }
 
 /// A budget: plenty, or hardly any.

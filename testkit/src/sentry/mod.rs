@@ -50,7 +50,7 @@ impl<F: Frame, A: Actions<F> + Ledger> Harness<F, A> {
             config,
             cache: Budget::new(PLENTY),
             pool: Budget::new(PLENTY),
-            allowance: Allowance::default(),
+            allowance: Allowance::new(Allowance::AMPLE),
             epochs: Epoch(1),
             now,
             assumes_early: false,

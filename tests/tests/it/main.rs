@@ -10,6 +10,7 @@ mod incarnations;
 mod lan_messages;
 mod link;
 mod orphans;
+mod quiet;
 mod records;
 mod recovery;
 mod reload;

@@ -23,6 +23,8 @@ const SHOWN: usize = 2;
 /// Messages before the burst: enough to pair the two directions and to let the
 /// deviations of measured round trips settle.
 const WARM_UP: u32 = 24;
+/// Messages before the burst that use up the budget of early SYNCs. Time pays for a few more of them meanwhile.
+const SPENDING: u32 = 120;
 /// The switches' least `t_out`, where LANs are short.
 const T_OUT: Span = Span::from_micros(500);
 /// The least `tail_timeout`.
@@ -115,11 +117,11 @@ impl Path {
     }
 
     /// The time until the packet of `case` that is lost arrives.
-    fn measure(&self, case: &Case, recovery: Option<Recovery>) -> Span {
+    fn measure(&self, case: &Case, recovery: Option<Recovery>, warm_up: u32) -> Span {
         let mut world = World::new(Scenario { recovery, ..self.scenario.clone() });
         let interval = (self.rtt / 4).max(Span::from_millis(2));
         let mut rng = ChaCha8Rng::seed_from_u64(self.scenario.seed);
-        for n in 0..WARM_UP {
+        for n in 0..warm_up {
             // The first one is of two packets: that tells the path MTU.
             let packets = if n == 0 { 1 } else { 0 };
             let len = packets * self.scenario.pmtu + rng.random_range(1..self.scenario.pmtu);
@@ -127,7 +129,7 @@ impl Path {
             world.run_for(interval);
         }
         world.run_for(self.pause);
-        let psn = self.scenario.first_psn.offset(WARM_UP + 1 + self.lost);
+        let psn = self.scenario.first_psn.offset(warm_up + 1 + self.lost);
         let mut losses = (case.losses)(psn);
         if recovery.is_none() {
             // The destination's NAK tells the source.
@@ -184,6 +186,8 @@ struct Case {
     slack: [fn(&Path) -> Span; 2],
     /// Today's bound where that is not the promise; see docs/recovery.md.
     today: [Option<Limit>; 2],
+    /// The promise while nothing pays for early SYNCs, if that is another.
+    spent: Option<(&'static str, Limit)>,
 }
 
 fn lose<const N: usize>(losses: [(Segment, Victim); N]) -> Vec<Loss> {
@@ -253,6 +257,12 @@ const RTT_AND_RTT: (&str, Limit) =
     ("1.25 RTT + 1 RTT", |path| Some(quarter_more(path.rtt) + path.rtt));
 const RTT_AND_TAIL: (&str, Limit) =
     ("1.25 RTT + `tail_timeout`", |path| Some(quarter_more(path.rtt) + path.tail_timeout()));
+/// The SYNC(tail) goes out when the ACK is late.
+const LATER_TAIL: (&str, Limit) =
+    ("2.5 RTT + `tail_timeout`", |path| Some(quarter_more(path.rtt) * 2 + path.tail_timeout()));
+const LATER_TAIL_AND_LAN: (&str, Limit) = ("2.5 RTT + `tail_timeout` + 1 LAN round trip", |path| {
+    Some(quarter_more(path.rtt) * 2 + path.tail_timeout() + path.lan)
+});
 const ACK: (&str, Limit) = ("1 RTT + `tail_timeout`", |path| Some(path.rtt + path.tail_timeout()));
 const TIMEOUT_ONLY: (&str, Limit) = ("only the source can know", |_| None);
 
@@ -265,6 +275,7 @@ const PLAIN: Case = Case {
     promise: TIMEOUT_ONLY,
     slack: [frames, frames],
     today: [None, None],
+    spent: None,
 };
 
 const CASES: &[Case] = &[
@@ -307,6 +318,7 @@ const CASES: &[Case] = &[
         name: "long haul, and the Depot-NACK",
         losses: |p| lose([(WAN, Request(p)), (WAN, DepotNack)]),
         promise: RTT_AND_RTT,
+        spent: Some(LATER_TAIL_AND_LAN),
         slack: [rewind_and_lan, frames],
         ..PLAIN
     },
@@ -345,6 +357,7 @@ const CASES: &[Case] = &[
         position: Position::Last,
         losses: |p| lose([(WAN, Request(p))]),
         promise: RTT_AND_TAIL,
+        spent: Some(LATER_TAIL),
         slack: [rewind_and_lan, frames],
         ..PLAIN
     },
@@ -376,6 +389,7 @@ const CASES: &[Case] = &[
         position: Position::Last,
         losses: |p| lose([(WAN, Ack(p))]),
         promise: ACK,
+        spent: Some(RTT_AND_TAIL),
         ..PLAIN
     },
     Case {
@@ -419,8 +433,8 @@ impl Times {
 }
 
 /// Measures one case on one path, and compares it with the bound.
-fn check(case: &Case, path: &Path, is_shown: bool, times: &mut [Times; 3]) {
-    let plain = path.measure(case, None);
+fn check(case: &Case, path: &Path, warm_up: u32, is_shown: bool, times: &mut [Times; 3]) {
+    let plain = path.measure(case, None, warm_up);
     let mut modes = times.iter_mut();
     let mut take = |time: Span| {
         let of_mode = modes.next().expect("one per mode");
@@ -431,7 +445,7 @@ fn check(case: &Case, path: &Path, is_shown: bool, times: &mut [Times; 3]) {
     };
     take(plain);
     for (mode, recovery) in [Recovery::Lr2, Recovery::Cached].into_iter().enumerate() {
-        let time = path.measure(case, Some(recovery));
+        let time = path.measure(case, Some(recovery), warm_up);
         let of_mode = take(time);
         let slack = case.slack[mode](path);
         let promise = case.promise.1(path);
@@ -452,21 +466,34 @@ fn check(case: &Case, path: &Path, is_shown: bool, times: &mut [Times; 3]) {
     }
 }
 
-#[test]
-fn what_is_lost_arrives_in_time() {
-    let seeds = number("SEEDS").unwrap_or(25);
+/// Measures all `cases` after `warm_up` messages, on `seeds` paths for each round trip.
+fn measure(cases: &[Case], seeds: u64, warm_up: u32) {
     println!("| lost | promised | no gateways | `lr2` | `cached` | worst, of promise |");
     println!("| --- | --- | --- | --- | --- | --- |");
-    for case in CASES {
+    for case in cases {
         let mut times = <[Times; 3]>::default();
         for (at, rtt) in RTTS.into_iter().enumerate() {
             for seed in 0..seeds {
                 let path = Path::draw(seed, Span::from_micros(rtt), case.position);
-                check(case, &path, at == SHOWN, &mut times);
+                check(case, &path, warm_up, at == SHOWN, &mut times);
             }
         }
         let shares = [times[1].share(), times[2].share()].join(", ");
         let shown = times.map(|mut of_mode| of_mode.show()).join(" | ");
         println!("| {} | {} | {shown} | {shares} |", case.name, case.promise.0);
     }
+}
+
+#[test]
+fn what_is_lost_arrives_in_time() {
+    measure(CASES, number("SEEDS").unwrap_or(25), WARM_UP);
+}
+
+/// A queue pair that has sent a packet now and then for so long that nothing pays for early SYNCs any more.
+// R-MSG-7
+#[test]
+fn what_is_lost_after_the_budget_is_spent_arrives_in_time() {
+    let spent = |case: &Case| Case { promise: case.spent.unwrap_or(case.promise), ..*case };
+    let cases: Vec<_> = CASES.iter().map(spent).collect();
+    measure(&cases, number("SEEDS").unwrap_or(8), SPENDING);
 }

@@ -4,6 +4,7 @@
 pub mod cm;
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::control::{
     BootId, Epoch, Fetch, Header, Keys, Message, NodeId, Reason, Status, SyncMessage,
 };
@@ -13,7 +14,7 @@ use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Headers, Opcode, Qpn, Reth, Vlans};
-use switch::{Config, FlowName, Recovery, Switch};
+use switch::{Config, FlowName, Recovery, Switch, Tuning};
 pub use testkit::packets::*;
 pub use testkit::wires::Sent;
 use testkit::wires::Wires;
@@ -40,7 +41,8 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(recovery: Recovery) -> Self {
-        Self::with(Config::lab(recovery, NODE, BOOT))
+        let tuning = Tuning { early_per_second: Allowance::AMPLE, ..Tuning::default() };
+        Self::with(Config { tuning, ..Config::lab(recovery, NODE, BOOT) })
     }
 
     pub fn with(config: Config) -> Self {
