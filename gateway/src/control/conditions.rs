@@ -23,7 +23,7 @@ const SEVERAL: u64 = 3;
 /// Of so many packets or numbers that overtake others, one may be resent in vain.
 const OVERTAKEN: u64 = 1_000;
 
-/// Flows that the operator has left to the RNICs that are more than are under test.
+/// Flows that are left to the RNICs, by the operator or since their data does not pay: more than are under test.
 const MANY: u64 = 16;
 
 const STALLED: &str = "the port takes no frames, and those that waited were dropped: is its link good? A packet socket (net_af_packet) \
@@ -92,6 +92,8 @@ struct Counts {
     misjudged: u64,
     late: u64,
     unprotected: u64,
+    deferred: u64,
+    protected: u64,
 }
 
 impl Counts {
@@ -119,6 +121,8 @@ impl Counts {
             misjudged: switch(Metric::DepotMisjudged) + lane(LaneIo::Misjudged),
             late: switch(Metric::DepotAwaited) + lane(LaneIo::Awaited),
             unprotected: switch(Metric::FlowsUnprotected),
+            deferred: switch(Metric::FlowsDeferred),
+            protected: switch(Metric::FlowsProtected),
         }
     }
 }
@@ -300,6 +304,12 @@ impl Conditions {
                 "the operator has left many flows to the RNICs: protect them again, where that has served its purpose (lr2ctl protect)",
                 "lr2ctl flows --state unprotected",
             ),
+            degraded(
+                counts.deferred >= MANY && counts.deferred > counts.protected,
+                Kind::Deferred,
+                "most flows send too little to pay for control messages, which may be 5 % of the frames between two hosts: the RNICs repair their losses (lr2_flows{state=\"deferred\"})",
+                "lr2ctl flows --state unprotected",
+            ),
         ];
         found.into_iter().flatten().collect()
     }
@@ -464,6 +474,12 @@ mod tests {
         ];
         let left = run(2, |half, counts| counts.unprotected = MANY - u64::from(half));
         assert_eq!((kinds(&left[0]), left[1].len()), (vec![Kind::Operator], 0));
+        let unpaid = run(3, |half, counts| {
+            (counts.deferred, counts.protected) =
+                [(MANY, MANY - 1), (MANY, MANY), (MANY - 1, 0)][half as usize];
+        });
+        assert_eq!(kinds(&unpaid[0]), [Kind::Deferred]);
+        assert_eq!((unpaid[1].len(), unpaid[2].len()), (0, 0), "half of them, and few");
         for (kind, counter) in grow {
             let found = run(60, |half, counts| *counter(counts) += if half < 10 { 100 } else { 0 });
             assert_eq!(kinds(&found[9]), [kind]);

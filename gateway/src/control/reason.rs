@@ -59,6 +59,8 @@ pub enum Kind {
     Tolerance,
     /// The operator has left many flows to the RNICs.
     Operator,
+    /// Most flows send too little to pay for their protection.
+    Deferred,
     /// The tunnel does not protect every frame.
     Tunnel,
     /// A port takes no frames.
@@ -71,7 +73,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kinds of `lr2_degraded`, with their names in its label.
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 12] = [
         (Self::Key, "key"),
         (Self::Version, "version"),
         (Self::NoPeer, "no_peer"),
@@ -80,6 +82,7 @@ impl Kind {
         (Self::Pool, "pool"),
         (Self::Tolerance, "tolerance"),
         (Self::Operator, "operator"),
+        (Self::Deferred, "deferred"),
         (Self::Tunnel, "tunnel"),
         (Self::Stalled, "port_stalled"),
         (Self::Overload, "overload"),
