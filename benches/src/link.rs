@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -208,6 +209,8 @@ impl Link {
                 max_flows: 2 * flows as usize,
                 queue_pairs: hosts.iter().map(|host| host.qp.named()).collect(),
                 tuning: Tuning {
+                    // All flows are protected, whether their data pays or not.
+                    early_per_second: Allowance::AMPLE,
                     rtt_guess: SLOT * (2 * DELAY * u64::from(BURST)),
                     ..Tuning::default()
                 },
@@ -242,6 +245,14 @@ impl Link {
         }
         let protected = self.sentry.count(Metric::FlowProtected);
         assert_eq!(protected, flows, "flows that are protected");
+        for gateway in [&mut self.sentry, &mut self.depot] {
+            gateway.switch.set_early_per_second(Allowance::PER_SECOND);
+        }
+        // The savings of a full bucket are used up.
+        for _ in 0..8 * crossing {
+            self.prepare();
+            self.run();
+        }
         assert_eq!(self.delivered, self.hosts.iter().map(|host| u64::from(host.expected)).sum());
     }
 

@@ -1,6 +1,7 @@
 //! The switch itself: its entry points, and the way of a frame to the room that handles it.
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::control::Keys;
 use common::frame::{Frame, Pool, Side, Sink};
 use common::ids::FlowId;
@@ -194,6 +195,11 @@ impl<F: Frame> Switch<F> {
     /// depends on are not sent (R-PASS-7, R-MSG-11); all other flows go on as before.
     pub fn set_overloaded(&mut self, is_overloaded: bool) {
         self.flows.resources.allowance.set_overloaded(is_overloaded);
+    }
+
+    /// The budget of messages begins anew, and time pays for so many a second. For measurements that begin once flows are protected.
+    pub fn set_early_per_second(&mut self, per_second: u32) {
+        self.flows.resources.allowance = Allowance::new(per_second);
     }
 
     /// New flows to other destinations are announced to a peer from now on. Those that are known stay as they are.
