@@ -1,7 +1,7 @@
 //! Whether a worker keeps up with its receive queues.
 //!
 //! A queue that a poll empties, or leaves with fewer frames than a burst, is kept up with. If no poll does so for
-//! [`LAG`], frames arrive at least as fast as the worker takes them, and the next ones overflow the queue. The worker then takes on no
+//! four housekeepings, frames arrive at least as fast as the worker takes them, and the next ones overflow the queue. The worker then takes on no
 //! further work: new flows pass unprotected, and early messages are not sent (R-PASS-7, R-MSG-11).
 
 use common::time::{Span, Time};
