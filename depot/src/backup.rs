@@ -30,8 +30,8 @@ pub(crate) struct Backup<F: Frame> {
     /// last resent.
     touched: Time,
     /// Delivered packets whose response is awaited, oldest first,
-    /// with the time of their delivery; zero if they were resent, since a response may be
-    /// to either copy (Karn's rule).
+    /// with the time of their delivery, or of their resend after a NAK; zero if they were resent after
+    /// a timeout, since a response may be to either copy (Karn's rule).
     awaited: VecDeque<(Seq, Time)>,
     /// Resends because of a timeout since the destination acknowledged
     /// something.
@@ -310,7 +310,9 @@ impl<F: Frame> Backup<F> {
         cx.out.about(seq.psn(), 1, |out| out.count(why, 1));
         self.resent = self.resent.saturating_add(1);
         if let Ok(i) = self.awaited.binary_search_by_key(&seq, |(asked, _)| *asked) {
-            self.awaited[i].1 = Time::ZERO;
+            // After a timeout the response may be to either packet. A NAK says that the first one is lost: a LAN
+            // keeps packets in order.
+            self.awaited[i].1 = if why == Metric::LocalNak { cx.now } else { Time::ZERO };
         }
         self.touched = cx.now;
         true

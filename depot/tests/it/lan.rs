@@ -145,6 +145,19 @@ fn a_flow_whose_packets_are_lost_while_its_host_answers_others_is_not_kept_waiti
     assert_eq!(missing, 0);
 }
 
+/// A host that has answered no packet at once: its round trip is that of packets resent after NAKs.
+// R-LAN-2
+#[test]
+fn a_host_that_loses_from_the_first_packet_on_is_measured_all_the_same() {
+    let mut world = World::new(1, 20, Span::from_micros(1));
+    world.flow(0, 298, 42, Span::from_nanos(200));
+    let start = world.harness.now;
+    world.run();
+    let took = world.harness.now.since(start);
+    // The first guess is 3 ms; without a measurement it is doubled by each question.
+    assert!(took < Span::from_millis(10), "{took:?}");
+}
+
 /// The same where the queue is short: a packet lost meanwhile is resent once, or left to the
 /// source if the host is silent for too long.
 // R-LAN-2
