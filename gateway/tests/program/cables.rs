@@ -1,9 +1,13 @@
 //! Interfaces of the kernel in a network namespace of a test's own.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 
 /// Runs `ip`; whether it succeeded.
 pub fn ip(arguments: &str) -> bool {
@@ -49,4 +53,31 @@ pub fn cable(a: &str, b: &str) {
 /// DPDK's name of port `n` on an interface.
 pub fn packet_socket(n: u8, name: &str) -> String {
     format!("net_af_packet{n},iface={name},blocksz=4096,framesz=2048")
+}
+
+/// A host that sends frames from an interface of this namespace.
+pub struct Host {
+    socket: OwnedFd,
+    interface: LinkAddr,
+}
+
+impl Host {
+    pub fn new(name: &str) -> Self {
+        let interface = getifaddrs().unwrap().find_map(|interface| {
+            let address = *interface.address?.as_link_addr()?;
+            (interface.interface_name == name).then_some(address)
+        });
+        let interface = interface.expect("the kernel lists the interface's link-layer address");
+        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None).unwrap();
+        Self { socket, interface }
+    }
+
+    /// Sends a frame, again if the kernel dropped it: all namespaces share the kernel's receive queue, which may be full.
+    pub fn send(&self, frame: &[u8]) {
+        let fd = self.socket.as_raw_fd();
+        while let Err(error) = sendto(fd, frame, &self.interface, MsgFlags::empty()) {
+            assert_eq!(error, Errno::ENOBUFS);
+            std::thread::yield_now();
+        }
+    }
 }

@@ -3,16 +3,12 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
-
-use crate::cables::{cable, in_a_namespace, packet_socket};
+use crate::cables::{Host, cable, in_a_namespace, packet_socket};
 use crate::support::{Folder, Running, free_address, lr2_gateway, send, small_of};
 
 /// Time in which a condition has to be said. On a machine that is busy with other tests everything takes longer.
@@ -82,18 +78,12 @@ impl Logged {
 /// A host at the other end of the first box's LAN cable: it sends one flow until the returned value is dropped.
 fn host() -> Sender<()> {
     cable("host", "lan");
-    let here = getifaddrs().unwrap().find_map(|interface| {
-        let address = *interface.address?.as_link_addr()?;
-        (interface.interface_name == "host").then_some(address)
-    });
-    let here = here.expect("the kernel lists no link-layer address of host");
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None).unwrap();
+    let host = Host::new("host");
     let (stop, stopped) = channel();
     std::thread::spawn(move || {
         let mut frames = (0..32).map(send).collect::<Vec<_>>().into_iter().cycle();
         while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-            let frame = frames.next().unwrap();
-            sendto(socket.as_raw_fd(), &frame, &here, MsgFlags::empty()).unwrap();
+            host.send(&frames.next().unwrap());
         }
     });
     stop
