@@ -23,7 +23,7 @@ const MEASURE_CHOICES: u32 = 3;
 /// so rarely.
 const MEASURE_RARE: Span = Span::from_millis(1_000);
 /// However few choices, so often in a session: a lane that fails is found late while the margin of its round trip is a guess.
-const MEASURES_LEAST: u8 = 6;
+const MEASURES_LEAST: u8 = 3;
 
 impl<K> Sender<K> {
     /// The lane of the next frame. `wait` says how long it waits until a lane's port sends it; `None` if there is
