@@ -62,7 +62,7 @@ impl HostPair {
 /// All calls are about the pair of hosts that was [selected](Self::select) last.
 #[derive(Clone, Debug)]
 pub struct Allowance {
-    /// What the data of a pair has earned.
+    /// Bytes earned by the data of each pair, and not spent.
     pairs: Box<[u64; PAIRS]>,
     pair: HostPair,
     /// The bucket of all pairs, when time was last added.
@@ -174,7 +174,7 @@ impl Allowance {
         self.pay(need.terms().0);
     }
 
-    /// What the pair has earned, as far as it is saved.
+    /// Level of the selected pair's bucket: a full one holds no more.
     #[inline]
     fn own(&self) -> u64 {
         self.pairs[usize::from(self.pair.0)].min(MOST)

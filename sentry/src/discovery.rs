@@ -163,7 +163,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Nothing pays for a SYNC(open) of this flow: it is left to the RNICs until something does (R-MSG-8).
+    /// Leaves the flow to the RNICs until the budget pays for a SYNC(open) (R-MSG-8).
     pub(crate) fn defer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let heard = self.discovery.started();
         cx.out.count(Metric::FlowDeferred, 1);

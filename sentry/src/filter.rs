@@ -14,7 +14,7 @@ use crate::{Actions, Config, Context, Flow, Recovery};
 
 /// Unsolicited passes without progress after which the filter passes every repeat.
 const FRUITLESS: u32 = 2;
-/// Packets behind a repeat without which the source goes on, and that show selective repeat.
+/// A source that goes on so many packets behind the one that it repeated, and leaves out the packets between, repeats selectively.
 const SKIPPED: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -230,8 +230,8 @@ impl<F: Frame> Flow<F> {
         self.lossy = self.lossy_until(cx.now);
     }
 
-    /// The source repeats single packets. A NAK does not make it repeat what the Depot lacks, and its destination takes packets in
-    /// any order: nothing is gained by holding them.
+    /// Bypasses the flow: its source repeats single packets. A NAK makes such a source repeat one packet, not all packets that the
+    /// Depot lacks, and its destination takes packets in any order, so that holding them gains nothing.
     pub(crate) fn leave_selective<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::FlowSelective, 1);
         self.bypass(cx);

@@ -27,7 +27,7 @@ pub enum Standing {
     CacheFull,
     /// It is bypassed until its queue pair begins anew.
     NextIncarnation,
-    /// It is bypassed likewise, as its source repeats single packets.
+    /// The flow is bypassed until its queue pair begins anew: its source repeats single packets.
     SelectiveRepeat,
 }
 

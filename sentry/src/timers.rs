@@ -127,7 +127,7 @@ impl<F: Frame> Flow<F> {
             // R-MSG-1
             if !self.may_be_early(cx, Metric::WithheldTail) {
                 if cx.now >= self.late(cx.config) {
-                    // No ACK is late: the next packet shows what is missing.
+                    // No ACK is late. If packets are missing, the next packet shows the gap.
                     (self.tails, self.last_sync) = (GIVEN_UP, cx.now);
                     self.release_passed(cx);
                 }

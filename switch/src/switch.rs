@@ -191,8 +191,8 @@ impl<F: Frame> Switch<F> {
         self.tx.peers.set_keys(keys);
     }
 
-    /// Whether the caller keeps up with its frames no longer. If so, flows that are new pass unprotected, and messages that nothing
-    /// depends on are not sent (R-PASS-7, R-MSG-11); all other flows go on as before.
+    /// Whether the caller keeps up with its frames no longer. If so, new flows pass unprotected, and early
+    /// messages are not sent (R-PASS-7, R-MSG-11). Protected flows stay protected.
     pub fn set_overloaded(&mut self, is_overloaded: bool) {
         self.flows.resources.allowance.set_overloaded(is_overloaded);
     }

@@ -25,7 +25,7 @@ struct Queue {
 /// The queues of a worker.
 #[derive(Debug)]
 pub struct Load {
-    /// Those of the LAN port, then those of each WAN port.
+    /// Queues of the LAN port, then queues of each WAN port.
     queues: Vec<Queue>,
     per_port: usize,
     /// When a queue last lagged.
@@ -33,7 +33,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// That of a worker with so many ports, and queues for each.
+    /// Load of a worker with so many ports, and so many queues for each port.
     pub fn new(ports: usize, per_port: usize) -> Self {
         Self { queues: vec![Queue::default(); ports * per_port], per_port, lagged: None }
     }

@@ -42,7 +42,7 @@ fn a_source_that_repeats_one_packet_and_goes_on_is_left_to_its_rnic() {
     assert!(is_left(&bench), "until the next incarnation");
 }
 
-/// It repeats several.
+/// The packet with which the source goes on may be a repeat, too.
 // R-FILTER-15
 #[test]
 fn packets_without_which_it_goes_on_need_not_be_followed_by_new_ones() {
@@ -69,7 +69,7 @@ fn a_source_that_goes_back_is_not_taken_for_one() {
     bench.ack(6, 7);
     bench.data([10]);
     assert!(!is_left(&bench));
-    // A copy of the network's, which nobody asked for.
+    // The network duplicates a packet; no NAK asked for it.
     let mut bench = Bench::protected(Lr2, 10, Some(1));
     bench.data([1, 10]);
     assert!(!is_left(&bench));
@@ -101,7 +101,7 @@ fn with_a_cache_it_stays_protected() {
     assert!(!is_left(&bench));
 }
 
-/// Its window is full, or it has nothing else to send.
+/// The source stops because its window is full, or it has no further packet to send.
 // R-FILTER-16
 #[test]
 fn a_source_that_repeats_one_packet_and_is_silent_is_left_to_its_rnic() {

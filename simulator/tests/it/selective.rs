@@ -1,4 +1,4 @@
-//! What `lr2` is not for: RNICs with selective repeat, and windows that are shorter than the path.
+//! Limits of mode `lr2`: RNICs with selective repeat, and windows that are shorter than the path.
 
 use std::sync::LazyLock;
 
@@ -49,7 +49,7 @@ static BEHIND_AUTO: LazyLock<Scheme> = LazyLock::new(|| {
     schemes::register(&Selective { name: "irn-auto", boxes: Scheme::AUTO, color: 2 })
 });
 
-/// One message of so many bytes over 10 Gbit/s, with losses both ways, from each of six seeds.
+/// Runs one message of so many bytes over 10 Gbit/s, with losses both ways, for each of six seeds.
 fn play(
     scheme: Scheme,
     bytes: u64,
@@ -78,7 +78,7 @@ fn figures(results: &[RunResult]) -> (f64, u64) {
     (mean, results.iter().map(|result| result.hosts.timeouts).sum())
 }
 
-/// Of an RNIC that repeats single packets no pass would bring what the Depot lacks.
+/// An RNIC that repeats single packets makes no pass over the packets that the Depot lacks.
 // R-FILTER-15, R-FILTER-16
 #[test]
 fn an_rnic_with_selective_repeat_is_left_alone_by_lr2() {
@@ -95,7 +95,7 @@ fn an_rnic_with_selective_repeat_is_left_alone_by_lr2() {
     }
 }
 
-/// Its window is full before the Sentry has seen a response that it knows to be for this flow. The Sentry asks the source all the same.
+/// The source fills its window before the Sentry has seen a response of this flow. The Sentry sends it a NAK all the same.
 // R-PAIR-8
 #[test]
 fn a_window_shorter_than_the_path_is_no_slower_in_lr2() {

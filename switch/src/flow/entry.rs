@@ -85,7 +85,7 @@ impl<F: Frame> Entry<F> {
     /// Its peer is unknown again.
     pub fn unpair(&mut self) {
         (self.peer, self.src_qpn) = (None, None);
-        // What has passed since is not known here.
+        // Packets may have passed meanwhile that this entry has not seen.
         self.ends_message = false;
         if let FlowState::Depot(stage) = &mut self.state {
             stage.state.lose_requester();

@@ -40,11 +40,11 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     };
     prepare(cx, id, roce.psn, frame.bytes(), roce);
     note_arrival(cx, id, frame.bytes(), roce);
-    // R-PASS-6
-    if matches!(cx.flows.table.get(id).map(|entry| &entry.state), Some(FlowState::Left(_))) {
-        return cx.pass(side, frame, Metric::PassedOperator);
-    }
     if let Some(entry) = cx.flows.table.get(id) {
+        // R-PASS-6
+        if matches!(entry.state, FlowState::Left(_)) {
+            return cx.pass(side, frame, Metric::PassedOperator);
+        }
         let allowance = &mut cx.flows.resources.allowance;
         allowance.select(entry.pair);
         allowance.earn(frame.bytes().len(), side == Side::Lan);

@@ -281,7 +281,7 @@ fn a_damaged_packet_makes_no_flow() {
     assert_eq!(bench.count(Metric::FlowCreated), 1);
 }
 
-/// A worker that does not keep up takes on no further flow. All others go on.
+/// An overloaded worker protects no new flow. Flows that it protects stay protected.
 // R-PASS-7
 #[test]
 fn while_the_worker_is_overloaded_new_flows_pass() {

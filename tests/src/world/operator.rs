@@ -1,4 +1,4 @@
-//! What the operator of a box does while it works, and what load it has.
+//! The operator's changes at a running box, and its overload.
 
 use common::time::Span;
 use common::verdict::{Mode, Tolerance};

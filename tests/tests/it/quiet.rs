@@ -173,7 +173,7 @@ fn fifty_that_read_cost_no_more_than_the_budget() {
     assert!(row.wan.frames - row.lan.frames > u64::from(time) + requests, "{row:?}");
 }
 
-/// The budget is enough to find what was lost.
+/// The budget suffices to repair losses.
 // R-MSG-7
 #[test]
 fn fifty_on_a_lossy_link_time_out_less_often_than_without() {
