@@ -7,7 +7,7 @@
 //!   [headers](tunnel::encapsulation) around them.
 //! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and on two
 //!   switches with a bad link between them, each beside one without fast paths; on both ends of the tunnel's [sessions](tunnel::session) and
-//!   [`lanes`](tunnel::lanes). The bytes are read front to back as
+//!   [`lanes`](tunnel::lanes), and of a lane with repair frames ([`mod@fec`]). The bytes are read front to back as
 //!   numbers: where they end, so does the sequence.
 //!
 //! The drivers use public interfaces only, and know nothing of the inside.
@@ -17,6 +17,7 @@
 pub mod cm;
 pub mod config;
 pub mod control;
+pub mod fec;
 pub mod tunnel;
 
 use testkit::{frames, operations};
@@ -25,7 +26,7 @@ use testkit::{frames, operations};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("frame", frames::run),
     ("cm", cm::run),
     ("control", control::run),
@@ -37,4 +38,5 @@ pub const TARGETS: [Target; 11] = [
     ("encapsulation", tunnel::encapsulation::run),
     ("session", tunnel::session::run),
     ("lanes", tunnel::lanes::run),
+    ("fec", fec::run),
 ];

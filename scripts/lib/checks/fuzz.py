@@ -23,7 +23,7 @@ from . import ROOT
 
 _FUZZ = ROOT / "fuzz"
 _CORPUS = _FUZZ / "corpus"
-_TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch", "shim", "encapsulation", "session", "lanes")
+_TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch", "shim", "encapsulation", "session", "lanes", "fec")
 _SECONDS = 8
 # With --pinned and LR2_LONG=1: inputs in all, corpus included. Some four seconds for each target. Without LR2_LONG half of them.
 _PINNED = {
@@ -38,6 +38,7 @@ _PINNED = {
     "shim": 300_000,
     "session": 5_000,
     "lanes": 5_000,
+    "fec": 40_000,
 }
 _PINNED_LIMIT_S = 120
 
