@@ -1,6 +1,6 @@
 //! Whether the workers are enough for the rate of the link, by the measured cost of a packet.
 //!
-//! `docs/sizing.md` has the reckoning and its results; a test compares that page with this file, and the costs with
+//! `docs/guide/size.md` has the reckoning and its results; a test compares that page with this file, and the costs with
 //! `docs/performance.md`. It is an estimate, and never a reason to refuse a configuration.
 
 use std::iter;
@@ -147,7 +147,7 @@ pub fn judge(config: &Config, rate: u64, hz: Option<u64>) -> Verdict {
     let found =
         format!("{} in both directions takes {each}, and there are {count}", show_rate(rate));
     let basis = format!(
-        "an estimate from another machine, with a time-stamp counter of {}; {here} (docs/sizing.md)",
+        "an estimate from another machine, with a time-stamp counter of {}; {here} (docs/guide/size.md)",
         ghz(MEASURED_HZ)
     );
     if needed <= f64::from(count) {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_manual_has_the_results() {
-        let manual = page("sizing.md");
+        let manual = page("guide/size.md");
         let modes = [
             ("`recovery.mode = \"off\"`", &OFF),
             ("`\"lr2\"`", &LR2),
@@ -197,7 +197,7 @@ mod tests {
             };
             let row =
                 format!("| {name} | {} | {} |", of(4096, cost.of_4096), of(1024, cost.of_1024));
-            assert!(manual.contains(&row), "docs/sizing.md lacks\n{row}");
+            assert!(manual.contains(&row), "docs/guide/size.md lacks\n{row}");
         }
         // Those with a loss are of the run of docs/performance.md, too, but not in its tables.
         for (payload, without, with) in
@@ -211,10 +211,10 @@ mod tests {
                 format!("{:.1} | {with_driver:.1}", of_link(payload, cycles))
             });
             let row = format!("| {payload} | {rate:.digits$} | {without} | {with} |");
-            assert!(manual.contains(&row), "docs/sizing.md lacks\n{row}");
+            assert!(manual.contains(&row), "docs/guide/size.md lacks\n{row}");
         }
         let numbers = "a = 1/16, f = 2.6 GHz, u = 0.7";
-        assert!(manual.contains(numbers), "docs/sizing.md lacks {numbers}");
+        assert!(manual.contains(numbers), "docs/guide/size.md lacks {numbers}");
         assert!((ACKS, LOAD, MEASURED_HZ) == (1.0 / 16.0, 0.7, 2_600_000_000));
     }
 

@@ -222,7 +222,7 @@ impl Statement<'_> {
     fn text(&self) -> Result<String, fmt::Error> {
         let all = self.pairs.last();
         let eal = &all.eal;
-        let mut out = String::from("Memory that it takes (docs/sizing.md)\n\n");
+        let mut out = String::from("Memory that it takes (docs/guide/size.md)\n\n");
         for config in self.pairs.iter() {
             if let Some(name) = config.pair.label() {
                 let node = self.machine.and_then(|machine| config.numa_node(machine));
@@ -290,7 +290,7 @@ mod tests {
         port_pairs::read(Path::new("long-haul-100g.toml"), &text, None, Some(machine))
     }
 
-    /// docs/sizing.md shows the statement.
+    /// docs/guide/size.md shows the statement.
     #[test]
     fn the_manual_shows_the_example_as_it_is() {
         let pairs = example(&machine(2)).unwrap_or_else(|refusal| panic!("{}", refusal.report));
@@ -301,9 +301,9 @@ mod tests {
             pairs.warnings()
         );
         let statement = Statement { pairs: &pairs, machine: None }.to_string();
-        let manual = std::fs::read_to_string(repository("docs/sizing.md")).unwrap();
+        let manual = std::fs::read_to_string(repository("docs/guide/size.md")).unwrap();
         assert!(statement.lines().all(|line| line.starts_with('#')), "{statement}");
-        assert!(manual.contains(&statement), "docs/sizing.md lacks\n{statement}");
+        assert!(manual.contains(&statement), "docs/guide/size.md lacks\n{statement}");
         let here = Statement { pairs: &pairs, machine: Some(&machine(2)) }.to_string();
         assert!(here.contains("\n# this machine: 65536 MiB of memory; free: 2 pages of 1GiB\n"));
         let refusal = example(&machine(1)).expect_err("one page is not enough");

@@ -1,4 +1,4 @@
-"""A box of the packages, for checks.session: the example for a tunnel over Ethernet, edited as docs/install.md says."""
+"""A box of the packages, for checks.session: the example for a tunnel over Ethernet, edited as docs/guide/install.md says."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
 """A session as a new user has it: `python3 -m checks.session`, by `scripts/test session`.
 
-Two boxes are set up from what the Debian packages bring: the example for a tunnel over Ethernet, edited as docs/install.md says, with
+Two boxes are set up from what the Debian packages bring: the example for a tunnel over Ethernet, edited as docs/guide/install.md says, with
 interfaces of the kernel in place of a NIC's ports. Hosts transfer over a link that loses frames, while the operator looks, captures, and
 makes the usual mistakes, and the WAN is cut; after each, the boxes say what is wrong, in words, metrics, alerts and on the page, and after
 its mend that all is well. No queue pair fails. A Prometheus scrapes both boxes from first to last, with the alert rules and the dashboard

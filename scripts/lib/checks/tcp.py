@@ -84,7 +84,7 @@ class Bench:
         self._programs = Path(os.environ.get("LR2_BIN", target / "release"))
         self.hosts = {}
         self.receiver_address = _IP["b"]
-        # DPDK's fanout groups: see docs/operating.md.
+        # DPDK's fanout groups: see docs/guide/operate.md.
         for number, site in enumerate("ab", 1):
             self.hosts[site] = host = Namespace(processes, f"host-{site}")
             cable(f"lan-{site}", "host", (number << 12, (number << 12) + 1))

@@ -44,13 +44,13 @@ fn the_configurations_have_the_pools_of_the_plan() {
 /// The gateway's own test compares the statement in the manual with that of `--check`.
 #[test]
 fn the_manual_has_the_memory_of_the_plan() {
-    let (memory, manual) = (memory(), file("docs/sizing.md"));
+    let (memory, manual) = (memory(), file("docs/guide/size.md"));
     assert!(manual.contains(PLAN) && file("configs/long-haul-100g.toml").contains(PLAN));
     for line in [
         format!("# {} mbufs of {} bytes,", memory.mbufs, memory.mbuf_size),
         format!("# {} MiB for DPDK,", memory.total.div_ceil(1 << 20)),
         format!("{} hugepages of 2 MiB", memory.hugepages),
     ] {
-        assert!(manual.contains(&line), "docs/sizing.md lacks {line}");
+        assert!(manual.contains(&line), "docs/guide/size.md lacks {line}");
     }
 }
