@@ -62,13 +62,13 @@ def dead_anchors(texts: Mapping[Path, str]) -> Iterator[str]:
 
 
 def unknown_keys(texts: Mapping[Path, str]) -> Iterator[str]:
-    """Names such as `recovery.mode` that are no keys of the configuration; decisions and the change log may tell of those that were."""
+    """Names such as `recovery.mode` that are no keys of the configuration; the change log may tell of those that were."""
     known = keys(texts[_CONFIGURATION])
     if not {"lan", "wan", "recovery"} <= known.keys():
         yield f"{_CONFIGURATION.relative_to(ROOT)}: its sections and their keys are not found"
     for path, text in texts.items():
         name = path.relative_to(ROOT)
-        if name.name == "CHANGELOG.md" or "decisions" in name.parts:
+        if name.name == "CHANGELOG.md":
             continue
         for code in sorted(set(_CODE.findall(_FENCE.sub("", text)))):
             match = _KEY.match(code)

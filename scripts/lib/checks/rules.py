@@ -24,7 +24,7 @@ _ALLOW = re.compile(r"#!?\[(allow|expect)\(")
 # In documents: `crate/file::test`, `folder/file.ext` and [text](link).
 _TEST = re.compile(r"`([\w-]+)/((?:\w+/)*\w+)::(\w+)`")
 _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:rs|c|py|sh|toml|md|service))`")
-# Words for which docs/glossary.md has another; decisions and the change log keep theirs.
+# Words for which docs/glossary.md has another; the change log keeps its own.
 _REFUSED = {
     re.compile(r"\b[Hh]oles?\b"): "gap",
     re.compile(r"(?<!sign of )(?<!signs of )\blife\b(?! of a process)"): "incarnation",
@@ -83,10 +83,9 @@ def _in_file(path: Path, text: str) -> Iterator[str]:
 def _refused(path: Path, text: str) -> Iterator[str]:
     """Words for which the glossary has another."""
     name = path.relative_to(ROOT)
-    if path.suffix not in {".rs", ".md"} or path.name in _KEEP_THEIRS or "decisions" in name.parts:
+    if path.suffix not in {".rs", ".md"} or path.name in _KEEP_THEIRS:
         return
-    # A link may lead to a decision by its old name.
-    for number, line in enumerate(_LINK.sub("", text).splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         for word, instead in _REFUSED.items():
             if found := word.search(line):
                 yield f"{name}:{number}: \"{found[0]}\": docs/glossary.md has {instead} for it"
