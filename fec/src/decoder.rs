@@ -39,6 +39,8 @@ pub struct Counts {
 /// Sums of the frames of one lane that have arrived.
 pub struct Decoder {
     plan: Option<Plan>,
+    /// What [`new`](Self::new) was told.
+    room: usize,
     longest: usize,
     /// Numbers below are in no sum.
     since: u64,
@@ -56,6 +58,7 @@ impl Decoder {
         let count = usize::from(MAX_STREAMS) * (usize::from(MAX_WINDOWS) + 1);
         Self {
             plan: None,
+            room: longest,
             longest,
             since: 0,
             told: 0,
@@ -64,6 +67,12 @@ impl Decoder {
             rows: Rows::new(kernel, longest),
             counts: Counts::default(),
         }
+    }
+
+    /// Frames have `longest` bytes at most from now on, which is no more than [`new`](Self::new) was told.
+    pub fn limit(&mut self, longest: usize) {
+        self.longest = longest.min(self.room);
+        self.stop();
     }
 
     /// The plan of the encoder, as far as it is known.

@@ -9,6 +9,8 @@ use crate::{LEN_BYTES, Repair};
 /// Sums of the frames of one lane.
 pub struct Encoder {
     plan: Option<Plan>,
+    /// What [`new`](Self::new) was told.
+    room: usize,
     longest: usize,
     sums: Sums,
     /// The number of the next frame.
@@ -24,6 +26,7 @@ impl Encoder {
         let count = usize::from(MAX_STREAMS) * usize::from(MAX_WINDOWS);
         Self {
             plan: None,
+            room: longest,
             longest,
             sums: Sums::new(kernel, count, longest),
             next: 0,
@@ -34,6 +37,13 @@ impl Encoder {
     /// The plan that holds.
     pub const fn plan(&self) -> Option<Plan> {
         self.plan
+    }
+
+    /// Frames have `longest` bytes at most from now on, which is no more than [`new`](Self::new) was told. The decoder has
+    /// to have the same limit.
+    pub fn limit(&mut self, longest: usize) {
+        self.longest = longest.min(self.room);
+        self.stop();
     }
 
     /// Begins to protect frames, from the number `next` on. Sums of another plan are gone. Returns the
@@ -51,10 +61,13 @@ impl Encoder {
         self.plan = None;
     }
 
-    /// Adds the next frame. Returns a repair frame if one is due behind it.
-    ///
-    /// # Panics
-    /// If `number` does not follow the number before. Without a plan nothing happens.
+    /// The number of the next frame.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Adds the next frame. Returns a repair frame if one is due behind it. If `number` is not the
+    /// [next](Self::next) one, all sums begin with it. Without a plan nothing happens.
     #[inline]
     pub fn add(&mut self, number: u64, parts: &[&[u8]]) -> Option<(Repair, &[u8])> {
         let plan = self.plan?;
@@ -62,7 +75,9 @@ impl Encoder {
     }
 
     fn add_by(&mut self, plan: Plan, number: u64, parts: &[&[u8]]) -> Option<(Repair, &[u8])> {
-        assert_eq!(number, self.next, "numbers follow each other");
+        if number != self.next {
+            self.start(plan, number);
+        }
         self.next += 1;
         let place = plan.place(number);
         let symbol = Symbol::new(parts, self.longest);

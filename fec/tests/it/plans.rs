@@ -197,3 +197,35 @@ fn a_number_is_hopeless_once_its_last_repair_frame_was_due() {
         assert_eq!(near.encoder.plan().unwrap().last_chance(lost), newest);
     }
 }
+
+#[test]
+fn a_number_that_is_left_out_is_in_no_sum_with_those_before() {
+    let (mut near, mut far) = (Near::new(0), Far::new(0));
+    let announcement = near.start(plan(1, 8, 4));
+    far.take(&near, &announcement);
+    run(&mut near, &mut far, 20, |_| false);
+    // The receiver has this frame, and the sender's sums do not.
+    near.frames.insert(20, frame(20, 30));
+    near.next = 21;
+    far.take(&near, &Sent::Frame(20));
+    run(&mut near, &mut far, 100, |number| number == 22 || number == 70);
+    assert_eq!(far.decoded(), [70]);
+}
+
+#[test]
+fn both_ends_take_longer_frames_for_empty_ones() {
+    let (mut near, mut far) = (Near::new(0), Far::new(0));
+    near.encoder.limit(20);
+    far.decoder.limit(20);
+    let announcement = near.start(plan(1, 8, 4));
+    far.take(&near, &announcement);
+    for number in 0..64 {
+        let len = if number % 3 == 0 { 21 } else { 20 };
+        for sent in near.send(&frame(number, len)) {
+            if !matches!(sent, Sent::Frame(40)) {
+                far.take(&near, &sent);
+            }
+        }
+    }
+    assert_eq!(far.decoded(), [40]);
+}
