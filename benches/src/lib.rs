@@ -14,6 +14,7 @@
 //! that a NIC has just written are not: `scripts/bench` has that.
 
 pub mod depot_flow;
+pub mod fec;
 pub mod flow;
 pub mod frame;
 pub mod link;
@@ -120,6 +121,8 @@ cases! {
     "tunnel receiver, 8 lanes", BURST, Pipe::receiver_on(8, 64);
     "tunnel sender, 1 % lost", BURST, Pipe::lossy_sender(64, 100);
     "tunnel receiver, 1 % lost", BURST, Pipe::lossy_receiver(64, 100);
+    "fec sender 4096", BURST, fec::Sender::begin();
+    "fec receiver 4096", BURST, fec::Receiver::begin();
 }
 
 /// The case of that name.
