@@ -80,6 +80,11 @@ impl Logged {
         self.wait("good /healthz", |gateway, _| gateway.get("/healthz").ends_with("\r\n\r\nok\n"));
     }
 
+    /// Waits for a session. Under a flood, `/healthz` may have an overload as well.
+    fn wait_up(&mut self) {
+        self.wait("session", |gateway, _| gateway.metric("lr2_tunnel_up") == 1.0);
+    }
+
     /// Waits until `/healthz` and the log have one line each of the tunnel, with all of `parts`, and a metric
     /// another value than 0, or this one.
     fn says(&mut self, parts: &[&str], metric: &str, value: Option<f64>) {
@@ -227,7 +232,7 @@ fn two_workers_have_a_tunnel_each() {
             format!("net_pcap0,rx_pcap={},tx_pcap={a},tx_pcap={b},infinite_rx=1", source.display());
         let lan = [flood, "net_null0,no-rx=1".into()];
         let [here, mut there] = start(&folder, &Keys { workers: 2, lan, ..keys });
-        there.wait_well();
+        there.wait_up();
         there.wait("frames of each tunnel", |gateway, _| {
             ["0", "1"].iter().all(|n| {
                 let labels = format!("{{tunnel=\"{n}\",lane=\"0\",order=\"kept\"}}");
@@ -268,7 +273,7 @@ fn timers_and_pools_change_under_traffic() {
         let before = boxes[1].gateway.metric(name);
         boxes[1].wait("more frames", |gateway, _| gateway.metric(name) > before + 5_000.0);
     };
-    boxes[1].wait_well();
+    boxes[1].wait_up();
     let files = [0, 1].map(|me| folder.path(&format!("gateway{me}.toml")));
     let texts = files.each_ref().map(|file| std::fs::read_to_string(file).unwrap());
     let all = "[recovery]\n";
