@@ -80,8 +80,8 @@ def _cases(*names: str, iterations: int = 150, timed: Sequence[str] = (), only_l
 
 
 SCENES = [
-    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps", timed=_TIMED, only_long=("fetch-and-add", "write-16-qps"))]),
-    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"), only_long=("rping", "write-checked"))),
+    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps", timed=_TIMED, only_long=("write-checked", "rping", "fetch-and-add", "write-16-qps"))]),
+    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"), only_long=("rping", "write-checked", "compare-and-swap"))),
     Scene(
         # 0 in 13 of 14 runs, 2 of 55 in one.
         Setting("heavy", "auto", {"wan": 0.05}, most_given_up=0.2),
@@ -98,19 +98,19 @@ SCENES = [
             *_cases("write-checked", iterations=250, timed=("write-checked",)),
             *_cases("send-checked", "atomics-counted", iterations=100, only_long=("atomics-counted",)),
             # Few bursts fall among few responses.
-            *_cases("read", iterations=300),
+            *_cases("read", iterations=300, only_long=("read",)),
         ],
     ),
     Scene(
         # The Sentry has no copy of a packet that was lost before it: only the source can fill that gap.
         Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
         [
-            *_cases("write", "write-checked", iterations=50, timed=("write-checked",)),
+            *_cases("write", "write-checked", iterations=50, timed=("write-checked",), only_long=("write",)),
             Case("send-checked", send_checked(25, tries=3), repaired_inside=True),
             # The first 16 are asked for at once, before the path MTU is known: nothing holds their responses.
             *_cases("read", iterations=300),
-            *_cases("atomics-counted", "rping", "write-16-qps", iterations=50, only_long=("atomics-counted", "rping")),
-            _SEND_BOTH_WAYS,
+            *_cases("atomics-counted", "rping", "write-16-qps", iterations=50, only_long=("atomics-counted", "rping", "write-16-qps")),
+            replace(_SEND_BOTH_WAYS, only_long=True),
         ],
     ),
     Scene(
@@ -125,7 +125,7 @@ SCENES = [
             replace(_SEND_BOTH_WAYS, only_long=True),
             Case("read-16-at-a-time", perftest("read", 120, more="-o 16"), timed=True),
             Case("send-srq", perftest("send", 30, qps=4, more="--use-srq"), timed=True),
-            Case("write-mtu-256", perftest("write", 100, size=8192, mtu=256), timed=True),
+            Case("write-mtu-256", perftest("write", 100, size=8192, mtu=256), timed=True, only_long=True),
         ],
     ),
     Scene(Setting("slow-guests", "auto"), [_SEND_BOTH_WAYS_MANY]),
@@ -142,8 +142,8 @@ SCENES = [
     Scene(
         Setting("tunnel-heavy", "tunnel", {"wan": 0.05}),
         [
-            _TCP_WITHOUT_LOSS,
-            _DATAGRAMS,
+            replace(_TCP_WITHOUT_LOSS, only_long=True),
+            replace(_DATAGRAMS, only_long=True),
             *_cases("write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",), only_long=("send-checked", "atomics-counted")),
             replace(_KILL_FAR_SIDE, only_long=True),
         ],
@@ -158,7 +158,7 @@ SCENES = [
             PING,
             _TCP_WITHOUT_LOSS,
             _DATAGRAMS,
-            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=100, only_long=("read", "atomics-counted")),
+            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=100, only_long=("write-checked", "read", "atomics-counted")),
             replace(_KILL_FAR_SIDE, only_long=True),
         ],
     ),
@@ -167,8 +167,8 @@ SCENES = [
         [
             _TCP_WITHOUT_LOSS,
             _DATAGRAMS,
-            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=75, only_long=("send-checked", "rping")),
-            _KILL_FAR_SIDE,
+            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=75, only_long=("send-checked", "atomics-counted", "rping")),
+            replace(_KILL_FAR_SIDE, only_long=True),
         ],
     ),
     Scene(
@@ -183,8 +183,8 @@ SCENES = [
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
         [
-            Case("kill-source-side", killed("a"), repaired_inside=True, restarts=True),
-            _KILL_FAR_SIDE,
+            Case("kill-source-side", killed("a"), repaired_inside=True, restarts=True, only_long=True),
+            replace(_KILL_FAR_SIDE, only_long=True),
             Case("kill-both", killed("a", "b"), repaired_inside=True, restarts=True),
             Case("same-qp-again", reused(3), repaired_inside=True, restarts=True),
         ],
