@@ -70,7 +70,7 @@ def all_steps(is_long: bool = False, is_quick: bool = False) -> list[Step]:
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 480, [_python("checks.deny", "--build"), _python("checks.deny")], beside="rules"),
         Step("prepare", "downloads: packages that single steps need, the guest of rdma-e2e, the bare system of packages", 2, 480, [[str(ROOT / "scripts" / "lib" / "prepare.sh")]], beside="rules"),
         # One build: with another selection of packages, dependencies have other features, and are compiled again.
-        Step("build", "the programs, optimised", 3, 800, [_cargo("build", "--release", *programs)]),
+        Step("build", "the programs, optimised", 3, 800, [_cargo("build", "--release", *programs)], beside="dpdk"),
         Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 190, [_python("checks.commands")]),
         Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 480, [_python("checks.packages")]),
         Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, the usual mistakes, and a WAN that is cut", 3, 640, [browser, _python("checks.session")]),
@@ -79,7 +79,7 @@ def all_steps(is_long: bool = False, is_quick: bool = False) -> list[Step]:
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 380, [browser, _python("checks.page")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 770, [_python("checks.demo")]),
         Step("tcp", "a kernel's TCP through the tunnel at 1 % and 5 % loss, against its rate without loss and with boxes that do nothing; scripts/lab", 3, 480, [[str(ROOT / "scripts" / "lab")], _python("checks.tcp")]),
-        Step("two-pairs", "scripts/two-pairs: each of four boxes between ECMP routers restarted in turn", 3, 770, [[str(ROOT / "scripts" / "two-pairs"), *short]]),
+        Step("two-pairs", "scripts/two-pairs: boxes between ECMP routers restarted in turn", 3, 770, [[str(ROOT / "scripts" / "two-pairs"), *short]]),
         Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 380, [_python("checks.bench")]),
         Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 1440, [[str(ROOT / "scripts" / "rdma-e2e"), *short]]),
     ]

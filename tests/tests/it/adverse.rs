@@ -20,12 +20,12 @@ use tests::{
 
 /// Seeds per mode without a tunnel.
 fn per_mode() -> u64 {
-    seeds(700, 3_000)
+    seeds(300, 3_000)
 }
 
 /// Seeds per kind of tunnel: a run takes twice the time of a run without a tunnel.
 fn per_tunnel() -> u64 {
-    seeds(250, 3_000)
+    seeds(120, 3_000)
 }
 
 /// Queue pairs of 10,000 that may die though they live without gateways: 10, as the losses

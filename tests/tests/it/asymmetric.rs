@@ -9,7 +9,7 @@ use common::time::Span;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
-use tests::{Fates, Impairment, Scenario, World, number};
+use tests::{Fates, Impairment, Scenario, World, seeds};
 
 /// Not `lr2`, which has to ask a source and can't: docs/limits.md.
 const MODES: [Recovery; 2] = [Recovery::Cached, Recovery::Auto];
@@ -35,16 +35,16 @@ fn scenario(seed: u64, recovery: Option<Recovery>, loss: [f64; 3]) -> Scenario {
 
 #[test]
 fn queue_pairs_whose_responses_pass_no_gateway_fare_no_worse() {
-    let seeds = number("SEEDS").unwrap_or(40);
+    let count = seeds(12, 40);
     println!("runs that lose a queue pair, and mean time in ms against that without gateways");
     println!("| loss | no gateways | `cached` | `auto` |");
     println!("| --- | --- | --- | --- |");
     let mut worse = Vec::new();
     for loss in CASES {
-        let plain = Fates::of(seeds, |seed| scenario(seed, None, loss));
+        let plain = Fates::of(count, |seed| scenario(seed, None, loss));
         let mut row = format!("| {loss:?} | {}", plain.dead);
         for recovery in MODES {
-            let ours = Fates::of(seeds, |seed| scenario(seed, Some(recovery), loss));
+            let ours = Fates::of(count, |seed| scenario(seed, Some(recovery), loss));
             let [before, after] = plain.compare(&ours).map(|mean| mean * 1e3);
             row += &format!(" | {}, {after:.1} / {before:.1}", ours.dead);
             if ours.dead > plain.dead || !plain.is_matched_by(&ours) {

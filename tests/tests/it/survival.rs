@@ -9,7 +9,7 @@ use common::time::Span;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
-use tests::{Fates, Impairment, Scenario, number};
+use tests::{Fates, Impairment, Scenario, seeds};
 
 /// Where frames are lost, and how many of them.
 #[derive(Clone, Copy, Debug)]
@@ -58,18 +58,18 @@ fn scenario(seed: u64, recovery: Option<Recovery>, case: Case) -> Scenario {
 
 #[test]
 fn no_queue_pair_dies_that_would_have_survived() {
-    let seeds = number("SEEDS").unwrap_or(24);
+    let count = seeds(10, 24);
     let modes = [Recovery::Lr2, Recovery::Cached, Recovery::Auto];
     let (mut plain_dead, mut dead) = (0, [0; 3]);
     println!("| loss | no gateways | `lr2` | `cached` | `auto` |");
     println!("| --- | --- | --- | --- | --- |");
     for case in CASES {
-        let plain = Fates::of(seeds, |seed| scenario(seed, None, *case));
+        let plain = Fates::of(count, |seed| scenario(seed, None, *case));
         plain_dead += plain.dead;
         let mut row = String::new();
         let mut alone = 0.0;
         for (mode, recovery) in modes.into_iter().enumerate() {
-            let fates = Fates::of(seeds, |seed| scenario(seed, Some(recovery), *case));
+            let fates = Fates::of(count, |seed| scenario(seed, Some(recovery), *case));
             dead[mode] += fates.dead;
             let [before, after] = plain.compare(&fates);
             alone = f64::max(alone, before);
@@ -85,7 +85,7 @@ fn no_queue_pair_dies_that_would_have_survived() {
     }
     println!(
         "of {} each: {plain_dead} dead without gateways, {dead:?} with",
-        seeds * CASES.len() as u64
+        count * CASES.len() as u64
     );
     assert!(dead.iter().all(|dead| *dead <= plain_dead), "{dead:?} dead, {plain_dead} without");
 }
