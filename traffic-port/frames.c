@@ -183,6 +183,13 @@ void put_headers(const struct frames *f, enum stream_id stream, bool with_data, 
 	put24(frame + AT_BTH + 9, psn);
 }
 
+void put_nak(const struct frames *f, enum stream_id stream, uint32_t flow, uint8_t *frame)
+{
+	put_headers(f, stream, false, flow, ACKNOWLEDGE, (uint32_t)NOBODYS << 20 | flow, 0, ACK_BYTES, frame);
+	put32(frame + AT_BODY, (uint32_t)PSN_ERROR << 24);
+	crc_close(frame, ACK_BYTES);
+}
+
 /* IPv4 address in an IPv6 one, from the IP header. */
 static void put_gid(uint8_t *at, const uint8_t *ip)
 {

@@ -28,11 +28,13 @@ enum {
 	PAYLOAD_LEAST = HEAD_BYTES - AT_BODY,
 	PAYLOAD_MOST = 4096,
 	PSN_MASK = 0xffffff,
+	NOBODYS = 7, /* mark of queue pairs that send nothing */
 };
 
 /* BTH opcodes. */
 enum {
 	SEND_FIRST = 0x00, SEND_MIDDLE = 0x01, SEND_LAST = 0x02, SEND_ONLY = 0x04,
+	PSN_ERROR = 0x60, /* the syndrome of a NAK */
 	ACKNOWLEDGE = 0x11, UD_SEND_ONLY = 0x64, CONTROL = 0xe1,
 };
 
@@ -199,6 +201,14 @@ static inline void put_ack(const struct frames *frames, enum stream_id stream, u
 	put8_24(frame + AT_BTH + 8, 0, psn);
 	put8_24(frame + AT_BODY, 0x1f, msn);
 	memcpy(frame + AT_BODY + 4, &icrc, sizeof(icrc));
+}
+
+/* A NAK between the hosts of a flow, for a queue pair of theirs that sends nothing: ACK_BYTES. */
+void put_nak(const struct frames *frames, enum stream_id stream, uint32_t flow, uint8_t *frame);
+
+static inline bool is_nobodys(uint32_t qpn)
+{
+	return qpn >> 20 == NOBODYS;
 }
 
 /* Headers up to the end of the BTH of a frame of any other sort, `len` bytes

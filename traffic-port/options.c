@@ -32,6 +32,7 @@ static const struct number numbers[] = {
 	{ "ports", 1, PORTS_MOST, false, AT(ports) },
 	{ "lanes", 1, LANES_MOST, false, AT(lanes) },
 	{ "queues", 1, QUEUES_MOST, true, AT(queues) },
+	{ "repaired", 0, FLOWS_MOST >> PAIR_SHIFT, false, AT(repaired) },
 };
 
 static int read_number(const char *key, const char *text, void *options)
@@ -107,7 +108,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 {
 	static const char *const keys[] = { "side", "data", "peer", "tunnel", "pool", "counters", "payload", "flows",
 					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "queues", "port", "ports",
-					    "lanes", "loss", NULL };
+					    "lanes", "loss", "repaired", NULL };
 	static const char *const words[] = { "side", "data", "peer", "tunnel", "pool", "counters", NULL };
 	struct rte_kvargs *list = rte_kvargs_parse(args, keys);
 	bool good = list != NULL && rte_kvargs_count(list, "side") == 1;
@@ -129,8 +130,16 @@ bool options_read(const char *name, const char *args, struct options *o)
 		ERROR("loss=%g: needs peer=yes or a tunnel, since nobody else makes good for it\n", o->loss);
 		good = false;
 	}
-	if (good && o->tunnel && (o->peer || !o->own_pool || o->threads > 1)) {
-		ERROR("tunnel: for peer=no, pool=own and threads=1 only\n");
+	if (good && o->tunnel && (!o->own_pool || o->threads > 1)) {
+		ERROR("tunnel: for pool=own and threads=1 only\n");
+		good = false;
+	}
+	if (good && o->tunnel && o->peer && (o->loss > 0 || o->ports * o->lanes > 1)) {
+		ERROR("peer=yes and a tunnel: for one lane and without loss only\n");
+		good = false;
+	}
+	if (good && o->repaired > 0 && (!o->tunnel || !o->peer)) {
+		ERROR("repaired=%u: for peer=yes and a tunnel only\n", o->repaired);
 		good = false;
 	}
 	if (good && o->queues > 1 && (o->peer || o->threads > 1)) {
@@ -150,7 +159,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 		o->has_world = list->count > 1;
 	else
 		ERROR("%s: give side=lan or side=wan, and of one port: payload, flows, in_flight, per_ack, "
-		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, queues, port, ports, lanes, counters\n", name);
+		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, queues, port, ports, lanes, repaired, counters\n", name);
 	rte_kvargs_free(list);
 	return good;
 }

@@ -16,6 +16,7 @@ struct options {
 	bool outward, inward, peer, tunnel, udp, own_pool;
 	uint32_t status_us;
 	uint32_t pause_us, threads, queues;
+	uint32_t repaired; /* pairs of hosts with a NAK */
 	uint32_t port, ports, lanes; /* which of the WAN ports it is, how many there are, lanes of each */
 	double loss;
 	char counters[COUNTERS_PATH];

@@ -4,7 +4,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_mempool.h>
 
-enum { BURST = 64, VERIFY_EVERY = 1024, ASKS = 0x80, PSN_ERROR = 0x60 };
+enum { BURST = 64, VERIFY_EVERY = 1024, ASKS = 0x80 };
 
 static inline bool is_ours(const struct rte_mbuf *m, const uint8_t *frame, uint32_t len)
 {
@@ -21,9 +21,12 @@ static void verify(struct world *w, const struct stream *s, uint32_t flow, uint3
 
 	w->count.verified++;
 	put_data(&w->frames, s->id, flow, seq, head);
+	/* Who repairs a LAN may ask for an ACK. */
+	if (w->tunnel != NULL && w->peer.present)
+		head[AT_BTH + 8] |= frame[AT_BTH + 8] & ASKS;
 	/* MAC addresses may have been swapped. */
 	if (!crc_is_right(frame, len) || memcmp(frame + 12, head + 12, HEAD_BYTES - 12) != 0 ||
-	    memcmp(frame + HEAD_BYTES, w->frames.whole + HEAD_BYTES, len - HEAD_BYTES) != 0)
+	    memcmp(frame + HEAD_BYTES, w->frames.whole + HEAD_BYTES, len - HEAD_BYTES - ICRC_BYTES) != 0)
 		w->count.bad_icrc++;
 }
 
@@ -176,7 +179,7 @@ static inline void take_ack(struct world *w, enum side side, const uint8_t *fram
 	const uint32_t qpn = qpn_of(frame), flow = qpn & (FLOWS_MOST - 1);
 
 	if (unlikely(flow >= s->flows || qpn != requester_qpn(s->id, flow))) {
-		w->count.bad_flow++;
+		w->count.bad_flow += !is_nobodys(qpn);
 		return;
 	}
 	if (unlikely(len != ACK_BYTES)) {
@@ -294,6 +297,9 @@ static void take_burst(struct world *w, enum side side, uint32_t port, struct rt
 			take_ack(w, side, frame, len);
 		else
 			take_other(w, side, frames[i], frame, len);
+		/* A box that repairs a LAN has asked for an ACK: another ICRC. */
+		if (w->peer.present && w->tunnel != NULL && opcode < SEND_LAST && unlikely(frame[AT_BTH + 8] & ASKS))
+			restore(w, frames[i], side);
 		/* A resent frame is a copy, that begins elsewhere. */
 		if (tunnel && unlikely(w->tunnel->is_resent))
 			restore(w, frames[i], side);

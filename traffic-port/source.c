@@ -99,6 +99,28 @@ static uint16_t give_jobs(struct world *w, struct stream *s, enum side side, str
 	return given;
 }
 
+/* Whether the other gateway looks at a flow. */
+static bool is_seen(const struct world *w, uint32_t flow)
+{
+	return w->repaired == 0 || flow >> PAIR_SHIFT < w->repaired;
+}
+
+/* From destinations: a NAK for each pair of hosts whose packets are to be repaired. */
+static uint16_t give_naks(struct world *w, struct stream *s, enum side side, struct rte_mbuf **frames, uint16_t n)
+{
+	uint16_t given = 0;
+
+	for (; given < n && w->naks < w->repaired && w->naks << PAIR_SHIFT < s->flows; w->naks++) {
+		struct rte_mbuf *m = other_frame(w, side, ACK_BYTES);
+
+		if (m == NULL)
+			break;
+		put_nak(&w->frames, s->id, w->naks << PAIR_SHIFT, rte_pktmbuf_mtod(m, uint8_t *));
+		frames[given++] = m;
+	}
+	return given;
+}
+
 /* The other gateway announces a flow, or says that it is still there. */
 static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t seq,
 		      struct rte_mbuf **frame)
@@ -130,7 +152,7 @@ static void plan_keepalive(struct world *w, struct stream *s, uint64_t now)
 	s->data_then = w->count.in_data;
 	s->sync_then = now;
 	s->sync_flow = (s->sync_flow + 1) & (s->flows - 1);
-	s->sync_waits = true;
+	s->sync_waits = is_seen(w, s->sync_flow);
 }
 
 static uint16_t give_acks(struct world *w, struct stream *s, enum side side, uint64_t now,
@@ -253,6 +275,14 @@ static uint16_t give_resends(struct world *w, struct stream *s, enum side side,
 	return given;
 }
 
+/* A gateway that repairs LANs beside a tunnel makes messages in buffers of the pool, and keeps them there: one that comes back
+ * shows that behind the first cache line. */
+static inline void renew(const struct world *w, uint8_t *frame)
+{
+	if (memcmp(frame + HEAD_BYTES, w->frames.whole + HEAD_BYTES, 8) != 0)
+		memcpy(frame + HEAD_BYTES, w->frames.whole + HEAD_BYTES, w->frames.data_bytes - HEAD_BYTES);
+}
+
 static uint16_t give_data(struct world *w, struct stream *s, enum side side, uint64_t now,
 			  struct rte_mbuf **frames, uint16_t n)
 {
@@ -285,7 +315,7 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 		const uint32_t flow = next_flow(s);
 		struct rte_mbuf *m;
 
-		if (unlikely(announce)) {
+		if (unlikely(announce && is_seen(w, flow))) {
 			given += give_sync(w, s, flow, seq, &frames[given]);
 		} else if (keepalive && flow == s->sync_flow) {
 			given += give_sync(w, s, flow, seq, &frames[given]);
@@ -295,6 +325,8 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 			continue;
 		m = fresh[used++];
 		put_data(&w->frames, s->id, flow, seq, (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
+		if (w->peer.present && w->tunnel != NULL)
+			renew(w, (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
 		set_mbuf(w, side, m, (uint16_t)w->frames.data_bytes);
 		frames[given++] = m;
 	}
@@ -327,7 +359,9 @@ static uint16_t give_all(struct world *w, enum side side, uint64_t now, struct r
 		/* Half, if data comes in here as well; half of that, if messages do. */
 		const uint16_t room = source->flows != 0 ? n / 2 : n;
 
-		given += give_acks(w, sink, side, now, frames, is_due(sink) ? room / 2 : room);
+		if (unlikely(w->naks < w->repaired))
+			given += give_naks(w, sink, side, frames, room / 2);
+		given += give_acks(w, sink, side, now, frames + given, is_due(sink) ? (room - given) / 2 : room - given);
 		given += give_jobs(w, sink, side, &sink->jobs, frames + given, room - given);
 	}
 	/* From those that send: */

@@ -100,6 +100,9 @@ struct world {
 	struct peer peer;
 	uint32_t queue; /* of each port, that it is behind */
 	struct tunnel *tunnel; /* NULL: the other gateway is none of a tunnel */
+	/* The other gateway repairs the LANs beside a tunnel: a NAK has come for so many pairs of hosts, of so many; 0: all are
+	 * repaired, without any. */
+	uint32_t naks, repaired;
 	uint32_t in_flight; /* frames between a packet and its ACK, over all flows */
 	uint64_t round_trip; /* ticks, smoothed */
 	uint64_t status_ticks; /* least time between two SYNC of one flow */

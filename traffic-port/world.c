@@ -84,6 +84,7 @@ struct world *world_new(const struct options *o, uint32_t queue)
 	w->queue = queue;
 	w->ports = o->ports;
 	w->in_flight = o->in_flight;
+	w->repaired = o->repaired;
 	w->status_ticks = o->status_us * hz / 1000000;
 	w->pause = o->pause_us * hz / 1000000;
 	w->threads = o->threads;

@@ -17,6 +17,7 @@ pub mod depot_flow;
 pub mod fec;
 pub mod flow;
 pub mod frame;
+pub mod lan;
 pub mod link;
 pub mod packets;
 pub mod sentry_flow;
@@ -24,6 +25,8 @@ pub mod tunnel;
 pub mod wire;
 
 use common::frame::Side;
+use datapath::Which::{self, AfterNak, All};
+use lan::Lans;
 use link::{Link, Passage};
 use sentry::Recovery as FlowRecovery;
 use switch::Recovery;
@@ -34,6 +37,9 @@ pub const BURST: u32 = 32;
 
 /// Records of the flight recorder, as a gateway has by default.
 const RECORDS: usize = 1 << 16;
+
+/// `recovery.lan = "off"`.
+const OFF: Option<Which> = None;
 
 /// Something that can be done again and again.
 pub trait Stage {
@@ -50,6 +56,11 @@ pub trait Stage {
 
     /// Whether each round does it as often.
     fn is_steady(&self) -> bool {
+        true
+    }
+
+    /// Whether all flows are protected that will be. The ring of one that begins is allocated.
+    fn is_settled(&self) -> bool {
         true
     }
 }
@@ -123,6 +134,21 @@ cases! {
     "tunnel receiver, 1 % lost", BURST, Pipe::lossy_receiver(64, 100);
     "fec sender 4096", BURST, fec::Sender::begin();
     "fec receiver 4096", BURST, fec::Receiver::begin();
+
+    "lan off sender, 64 flows", BURST, Lans::sender(OFF, 64, 0);
+    "lan off receiver, 64 flows", BURST, Lans::receiver(OFF, 64, 0);
+    "lan off sender, 64 k flows", BURST, Lans::sender(OFF, 1 << 16, 0);
+    "lan off receiver, 64 k flows", BURST, Lans::receiver(OFF, 1 << 16, 0);
+    "lan auto sender, 64 flows", BURST, Lans::sender(Some(AfterNak), 64, 0);
+    "lan auto receiver, 64 flows", BURST, Lans::receiver(Some(AfterNak), 64, 0);
+    "lan auto sender, 64 k flows", BURST, Lans::sender(Some(AfterNak), 1 << 16, 0);
+    "lan auto receiver, 64 k flows", BURST, Lans::receiver(Some(AfterNak), 1 << 16, 0);
+    "lan auto sender, 0.1 % repaired", BURST, Lans::sender(Some(AfterNak), 1 << 16, 1);
+    "lan auto receiver, 0.1 % repaired", BURST, Lans::receiver(Some(AfterNak), 1 << 16, 1);
+    "lan auto sender, 1 % repaired", BURST, Lans::sender(Some(AfterNak), 1 << 16, 10);
+    "lan auto receiver, 1 % repaired", BURST, Lans::receiver(Some(AfterNak), 1 << 16, 10);
+    "lan on sender, 64 flows", BURST, Lans::sender(Some(All), 64, 0);
+    "lan on receiver, 64 flows", BURST, Lans::receiver(Some(All), 64, 0);
 }
 
 /// The case of that name.

@@ -16,7 +16,7 @@ pub const PMTU: usize = 256;
 /// flows.
 pub const MESSAGE: u32 = 16;
 /// Queue pairs between the same two hosts.
-const QPS_PER_HOSTS: u32 = 64;
+pub const QPS_PER_HOSTS: u32 = 64;
 
 /// A queue pair whose requester is on the LAN side of a Sentry.
 #[derive(Clone)]
@@ -80,6 +80,11 @@ impl Qp {
     /// The destination's NAK: it wants `psn` next.
     pub fn nak(&self, psn: u32) -> Recycled {
         self.respond(psn, Aeth::NAK_PSN_SEQUENCE, psn / self.message)
+    }
+
+    /// A NAK between the same hosts, for a queue pair that sends nothing.
+    pub fn nak_of_another(&self) -> Recycled {
+        Self { source: Qpn::new(0x7f_ffff), ..self.clone() }.nak(0)
     }
 
     fn respond(&self, psn: u32, syndrome: u8, msn: u32) -> Recycled {

@@ -20,15 +20,15 @@ use crate::packets::{MESSAGE, Qp};
 use crate::{BURST, RECORDS, Stage};
 
 /// Rounds from one end to the other.
-const DELAY: u64 = 56;
+pub(crate) const DELAY: u64 = 56;
 /// From round to round.
-const ROUND: Span = Span::from_nanos(88 * BURST as u64);
+pub(crate) const ROUND: Span = Span::from_nanos(88 * BURST as u64);
 /// Longest frame of the WAN ports, bytes.
 const FRAME_MAX: u16 = 400;
 /// Frames that may be in flight, or wait.
 const IN_FLIGHT: usize = 1 << 14;
 /// Rounds until the session is up and the path MTU is measured: six HELLOs.
-const BEGINNING: u64 = 6 * HELLO;
+pub(crate) const BEGINNING: u64 = 6 * HELLO;
 const HELLO: u64 = 200;
 /// Where the type of a shim is, in the low bits, and the first one that is no packet's.
 const TYPE: (usize, u8) = (14, 2);
@@ -79,49 +79,54 @@ impl Io for Ports {
     }
 }
 
+/// An end over Ethernet, with so many lanes.
+pub(crate) fn config(me: u8, lanes: u8) -> Config {
+    let rtt = ROUND * (2 * DELAY);
+    let encapsulation =
+        Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: [2, 0, 0, 0, 0, me] };
+    Config {
+        session: SessionConfig {
+            node: NodeId(me.into()),
+            boot: BootId(1),
+            random: me.into(),
+            part: Part::WHOLE,
+            lanes,
+            ports: 1,
+            frame_max: FRAME_MAX,
+            overhead: encapsulation.shim_at() as u16,
+            lans: Default::default(),
+            hello_interval: ROUND * HELLO,
+            peer_timeout: Span::from_millis(1_000),
+        },
+        ports: vec![encapsulation],
+        sender: SenderConfig {
+            lanes,
+            rtt,
+            cache_max: IN_FLIGHT,
+            give_up: Span::from_millis(100),
+            ports: 1,
+            spray: Policy::default(),
+            resend_copies: 2,
+        },
+        receiver: ReceiverConfig {
+            lanes,
+            window: 1 << 20,
+            waiting_max: IN_FLIGHT,
+            waiting_room: IN_FLIGHT,
+            give_up: Span::from_millis(100),
+            report_interval: report_interval(rtt),
+            tolerance: Tolerance::default(),
+            report_at_once: Span::from_micros(20),
+            is_paced: true,
+        },
+        keys: Keys::unkeyed_lab(),
+        records: RECORDS,
+    }
+}
+
 impl End {
     fn new(me: u8, lanes: u8) -> Self {
-        let rtt = ROUND * (2 * DELAY);
-        let encapsulation =
-            Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: [2, 0, 0, 0, 0, me] };
-        let tunnel = Tunnel::new(Config {
-            session: SessionConfig {
-                node: NodeId(me.into()),
-                boot: BootId(1),
-                random: me.into(),
-                part: Part::WHOLE,
-                lanes,
-                ports: 1,
-                frame_max: FRAME_MAX,
-                overhead: encapsulation.shim_at() as u16,
-                lans: Default::default(),
-                hello_interval: ROUND * HELLO,
-                peer_timeout: Span::from_millis(1_000),
-            },
-            ports: vec![encapsulation],
-            sender: SenderConfig {
-                lanes,
-                rtt,
-                cache_max: IN_FLIGHT,
-                give_up: Span::from_millis(100),
-                ports: 1,
-                spray: Policy::default(),
-                resend_copies: 2,
-            },
-            receiver: ReceiverConfig {
-                lanes,
-                window: 1 << 20,
-                waiting_max: IN_FLIGHT,
-                waiting_room: IN_FLIGHT,
-                give_up: Span::from_millis(100),
-                report_interval: report_interval(rtt),
-                tolerance: Tolerance::default(),
-                report_at_once: Span::from_micros(20),
-                is_paced: true,
-            },
-            keys: Keys::unkeyed_lab(),
-            records: RECORDS,
-        });
+        let tunnel = Tunnel::new(config(me, lanes));
         Self { tunnel, arrived: Default::default(), ports: Ports::default() }
     }
 

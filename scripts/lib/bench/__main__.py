@@ -52,7 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    names = {*_PARTS, *(name for dut in (*cases.ALL, *cases.SCALED, *cases.SPRAYED, *cases.UNRECORDED) for name in (dut.name, str(dut)))}
+    names = {*_PARTS, *(name for dut in (*cases.ALL, *cases.SCALED, *cases.SPRAYED, *cases.UNRECORDED, *cases.LANS, *cases.REPAIRED) for name in (dut.name, str(dut)))}
     for name in options.only or []:
         if name not in names:
             parser.error(f"--only {name!r}: there are {', '.join(sorted(names))}")

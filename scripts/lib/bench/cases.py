@@ -85,11 +85,15 @@ class Dut:
     """Of a gateway: how a worker waits that finds nothing to do."""
     records: bool = True
     """Of a gateway: its flight recorder is on."""
+    lan: str = "off"
+    """Of a tunnel: `recovery.lan`."""
+    repaired: int = 0
+    """With `lan = "auto"`: pairs of hosts, of 64 flows each, that had a NAK."""
 
     @property
     def alone(self) -> "Dut":
-        """The same with one of each: what it is compared with."""
-        return replace(self, workers=1, queues=1, ports=1, lanes=1)
+        """The same with one of each, and LANs that are not repaired: what it is compared with."""
+        return replace(self, workers=1, queues=1, ports=1, lanes=1, lan="off", repaired=0)
 
     @property
     def may_move(self) -> bool:
@@ -107,18 +111,29 @@ class Dut:
     @property
     def data(self) -> Data:
         """The way that gives it work: a Depot's data come from the WAN, and those that a tunnel receives."""
-        place = self.mode if self.is_tunnel else self.name
-        return {"depot": Data.IN, "receiver": Data.IN, "both": Data.BOTH}.get(place, Data.OUT)
+        return {"depot": Data.IN, "both": Data.BOTH}.get(self.place, Data.OUT)
+
+    @property
+    def place(self) -> str:
+        """Of the pipelines those that data take: `sentry`, `depot` or `both`."""
+        return {"sender": "sentry", "receiver": "depot"}.get(self.mode, "both") if self.is_tunnel else self.name
 
     def __str__(self) -> str:
         recorder = "" if self.records else ", not recorded"
-        return f"{self.name} {self.mode}".strip() + extent(self.workers, self.udp, self.ports, self.lanes) + recorder
+        repair = repair_of(self.lan, self.repaired)
+        return f"{self.name} {self.mode}".strip() + extent(self.workers, self.udp, self.ports, self.lanes) + repair + recorder
 
 
 def extent(workers: int, udp: bool, ports: int, lanes: int) -> str:
     """What is there besides one of each, and Ethernet."""
     several = [f", {number} {what}" for number, what in ((workers, "workers"), (ports, "WAN ports"), (ports * lanes, "lanes")) if number > 1]
     return (" over UDP" if udp else "") + "".join(several)
+
+
+def repair_of(lan: str, repaired: int) -> str:
+    """What repair of the LANs there is beside a tunnel."""
+    pairs = f", {repaired} repaired" if repaired else ""
+    return "" if lan == "off" else f", lan {lan}{pairs}"
 
 
 IO = Dut("testpmd", "io")
@@ -145,6 +160,11 @@ SPRAYED = tuple(
     for dut in TUNNEL
 )
 """Several lanes, and several WAN ports: over Ethernet a lane each, over UDP several."""
+
+LANS = tuple(replace(dut, lan=lan) for lan in ("auto", "on") for dut in (TUNNEL_SENDER, TUNNEL_RECEIVER))
+"""Beside the same with `recovery.lan = "off"`: `"auto"` is the default with a tunnel."""
+REPAIRED = tuple(replace(dut, lan="auto", repaired=pairs) for pairs in (1, 10) for dut in (TUNNEL_SENDER, TUNNEL_RECEIVER))
+"""Of 64 k flows, one in a thousand and one in a hundred are repaired."""
 
 ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH, *TUNNEL)
 _HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL)
@@ -212,13 +232,14 @@ def full() -> list[Group]:
         for in_flight in (64, 1 << 17)
     ]
     flows = [group(replace(CENTRE, flows=flows), _SCALING) for flows in (1, 1 << 12, 1 << 16, 1 << 20)]
-    return merged([*payloads, group(CENTRE, (), UNRECORDED), *scaled, *sprayed, *held, group(ONE_EACH, _SCALING), *flows])
+    lans = [group(CENTRE, LANS), group(replace(CENTRE, flows=1 << 16), (*LANS, *REPAIRED))]
+    return merged([*payloads, group(CENTRE, (), UNRECORDED), *lans, *scaled, *sprayed, *held, group(ONE_EACH, _SCALING), *flows])
 
 
 def smoke() -> list[Group]:
     """One of each kind of program, small."""
     sprayed = (dut for dut in SPRAYED if dut.mode == "both")
-    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL, *SCALED, *sprayed), _RECOVERING)]
+    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL, *LANS, *SCALED, *sprayed), _RECOVERING)]
 
 
 def merged(groups: list[Group]) -> list[Group]:

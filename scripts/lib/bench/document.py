@@ -166,7 +166,7 @@ def _several(figures: _Figures) -> list[str]:
         return []
     head = ["program", "payload", "flows", "in flight", "one: Mpps", "its own", "several: Mpps", "its own", "Mpps / one", "its own / one"]
     text = """Several workers, each with a queue of each port and with the traffic of the one: twice the flows and frames in flight for two. And
-several lanes and WAN ports, beside one of the same encapsulation."""
+several lanes and WAN ports, beside one of the same encapsulation; and a tunnel that repairs LANs, beside one with `lan = "off"`."""
     return [*text.splitlines(), "", *_table(head, cells)]
 
 

@@ -77,11 +77,12 @@ def devices(place: Place, dut: Dut, traffic: Traffic) -> list[str]:
     """The LAN port and the WAN ports."""
     # Open vSwitch keeps notes of its own in each mbuf of its pool.
     pool = "program" if dut.name == "ovs" else "own"
-    peer = "yes" if dut.is_gateway and not dut.is_tunnel and dut.mode != "off" else "no"
+    peer = "yes" if (dut.lan == "on" or dut.repaired if dut.is_tunnel else dut.is_gateway and dut.mode != "off") else "no"
     world = (
         f"payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},per_ack={traffic.per_ack},"
         f"data={dut.data},peer={peer},pool={pool},counters={place.counters()[0]}"
         + (f",tunnel={'udp' if dut.udp else 'ethernet'},ports={dut.ports},lanes={dut.lanes}" if dut.is_tunnel else "")
+        + (f",repaired={dut.repaired}" if dut.repaired else "")
         + (f",loss={traffic.loss}" if traffic.loss else "")
         + (f",queues={dut.queues}" if dut.queues > 1 else "")
         + (f",threads={dut.workers}" if dut.workers > dut.queues else "")
@@ -140,7 +141,7 @@ def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> 
         extra["wan"] = {"tunnel": "udp" if dut.udp else "ethernet"} | _wan(dut, traffic, 0)
         if dut.udp:
             extra["wan"]["lanes"] = dut.lanes
-        extra["recovery"] |= {"mode": "off", "lan": "off"}
+        extra["recovery"] |= {"mode": "off", "lan": dut.lan}
     gateway = Gateway.start(
         processes, place.gateway, place.run, dut.name, lan=lan, wan=wan, role="both" if dut.is_tunnel else dut.name, recovery=dut.mode,
         file_prefix=place.prefix, mtu=mtu(traffic), huge_pages="require", memory=f"{memory(dut, traffic) // _MIB}MiB", extra=extra,
@@ -208,7 +209,7 @@ class _Watch:
             return None
         both = self._dut.data == Data.BOTH and self._traffic.flows > 1
         wanted = self._traffic.flows // 2 if both else self._traffic.flows
-        for state in self._STATES[self._dut.name]:
+        for state in self._STATES[self._dut.place]:
             flows = metrics.total("lr2_flows", state=state)
             if flows < wanted:
                 return f"{flows:.0f} of {wanted} flows {state}"
@@ -253,8 +254,12 @@ class _TunnelWatch(_Watch):
     )
 
     def _waits_for(self, metrics: Metrics) -> str | None:
-        up = metrics.total("lr2_tunnel_up")
-        return None if up else "there is no session"
+        if not metrics.total("lr2_tunnel_up"):
+            return "there is no session"
+        pairs = metrics.total("lr2_tunnel_lan_repair_host_pairs")
+        if pairs != self._dut.repaired:
+            return f"{pairs:.0f} of {self._dut.repaired} pairs of hosts are repaired"
+        return super()._waits_for(metrics) if self._dut.lan == "on" else None
 
 
 def _named(name: str, labels: dict[str, str]) -> str:
@@ -280,7 +285,8 @@ def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
     # A Sentry has the resend cache, a Depot the backup pool. The reordering pool,
     # where nothing is out of order, gets the smaller share that its bytes are.
     # A tunnel keeps a copy of every frame that it sends, of ACKs too.
-    pools = 0 if dut.mode == "off" else 2 if dut.name == "both" or dut.is_tunnel else 1
+    # One that repairs LANs has a backup pool besides.
+    pools = 0 if dut.mode == "off" else 3 if dut.lan != "off" else 2 if dut.name == "both" or dut.is_tunnel else 1
     if traffic.loss and dut.name != "sentry":
         pools += 1
     return _MBUFS * (dut.workers + dut.ports - 1) + _held(dut, traffic) * pools * 9 // 8

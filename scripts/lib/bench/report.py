@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .cases import HOLD, MACSWAP, OVS, Dut, extent
+from .cases import HOLD, MACSWAP, OVS, Dut, extent, repair_of
 from .measure import Result
 
 VOID_BELOW = 1.1
@@ -83,6 +83,8 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
             "ports": dut.ports,
             "lanes": dut.lanes,
             "records": dut.records,
+            "lan": dut.lan,
+            "repaired": dut.repaired,
             "rounds": len(result.samples),
             "problems": result.problems,
         }
@@ -94,7 +96,9 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
 
 def extent_of(row: Mapping[str, Any]) -> str:
     """What there is besides one of each, and Ethernet: `, 2 workers`."""
-    return extent(row.get("workers", 1), row.get("udp", False), row.get("ports", 1), row.get("lanes", 1))
+    return extent(row.get("workers", 1), row.get("udp", False), row.get("ports", 1), row.get("lanes", 1)) + repair_of(
+        row.get("lan", "off"), row.get("repaired", 0)
+    )
 
 
 def name_of(row: dict[str, Any]) -> str:
