@@ -68,8 +68,8 @@ impl Io for Ports {
     }
 
     #[inline]
-    fn lan(&mut self, frame: Roomy) {
-        self.lan.push(frame);
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Roomy, N>) {
+        self.lan.extend(frames.drain(..));
     }
 
     fn local(&mut self, _: Port, _: Roomy) {}

@@ -5,7 +5,7 @@
 use crate::metrics::Metric;
 use crate::psn::Psn;
 use crate::time::{Span, Time};
-use crate::wire::{Addr, Opcode, Qpn, ROCE_PORT};
+use crate::wire::{Addr, Opcode, Qpn, ROCE_PORT, UDP};
 
 /// The stream that a packet belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -323,7 +323,6 @@ pub struct Packet {
 /// A RoCEv2 packet from its EtherType on, whole or not; `None` of anything else. Nothing is checked besides.
 pub fn packet(mut bytes: &[u8]) -> Option<Packet> {
     const VLAN_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-    const UDP: u8 = 17;
     while VLAN_TAGS.iter().any(|tag| bytes.starts_with(tag)) {
         bytes = bytes.get(4..)?;
     }

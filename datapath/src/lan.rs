@@ -1,12 +1,16 @@
 //! Repair of the LANs beside the tunnel.
 
+use std::collections::VecDeque;
+
+use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::glance;
+use common::wire::{Meta, is_roce, may_be_notable};
 use switch::{Pools, Recovery, Settings, Switch, Tuning};
-use tunnel::Tunnel;
+use tunnel::{Flow, Tunnel};
 
+use crate::Ports;
 use crate::watch::{Watch, Way, Which};
 
 /// A frame of so many bytes fits every path with the tunnel's headers.
@@ -51,13 +55,15 @@ pub struct LanRepair<F: Headroom> {
     watch: Watch,
     counts: LanCounts,
     /// Frames of the switch for the tunnel.
-    to_wan: Vec<Packet<F>>,
+    to_wan: VecDeque<Packet<F>>,
+    /// Frames of the tunnel for the switch.
+    delivered: Vec<F>,
 }
 
 /// The sink of the switch: LAN packets go to the port, WAN packets to the tunnel.
 pub(crate) struct Split<'a, S: Sink> {
     ports: &'a mut S,
-    to_wan: &'a mut Vec<Packet<S::Frame>>,
+    to_wan: &'a mut VecDeque<Packet<S::Frame>>,
 }
 
 impl<S: Sink> Sink for Split<'_, S> {
@@ -67,7 +73,7 @@ impl<S: Sink> Sink for Split<'_, S> {
     fn transmit(&mut self, side: Side, class: Class, packet: Packet<S::Frame>) {
         match side {
             Side::Lan => self.ports.transmit(side, class, packet),
-            Side::Wan => self.to_wan.push(packet),
+            Side::Wan => self.to_wan.push_back(packet),
         }
     }
 }
@@ -78,8 +84,10 @@ impl<F: Headroom> LanRepair<F> {
         let Settings { recovery, tuning, .. } = lan_repair(&config.settings(), which, tunnel);
         let config = switch::Config { recovery, tuning, resend_cache_frames: 0, ..config };
         let watch = Watch::new(which, config.control_opcode);
-        let (counts, to_wan) = (LanCounts::default(), Vec::with_capacity(8 * BURST));
-        Self { switch: Switch::new(config), watch, counts, to_wan }
+        let (to_wan, delivered) =
+            (VecDeque::with_capacity(8 * BURST), Vec::with_capacity(8 * BURST));
+        let counts = LanCounts::default();
+        Self { switch: Switch::new(config), watch, counts, to_wan, delivered }
     }
 
     /// The switch.
@@ -120,22 +128,120 @@ impl<F: Headroom> LanRepair<F> {
         self.watch.pairs()
     }
 
-    /// Whether it is a short packet of hosts that are watched: one that the tunnel carries on any path.
+    /// Whether one of these frames of a WAN port is a short packet, without a shim, of hosts that are watched: one that the tunnel
+    /// carries on any path.
     #[inline]
-    pub(crate) fn watches(&self, frame: &[u8]) -> bool {
-        frame.len() <= SHORT && self.watch.is_watched(frame)
+    pub(crate) fn watches_any(&self, frames: &[F]) -> bool {
+        let is_one = |bytes: &[u8]| bytes.len() <= SHORT && self.watch.is_watched(bytes);
+        self.watch.pairs().is_some_and(|pairs| pairs > 0)
+            && frames.iter().any(|frame| is_one(frame.bytes()))
     }
 
-    /// The way of a frame that came from `side`.
+    /// The frames of a burst that are for the switch whatever hosts they are of. R-TUN-27
     #[inline]
-    pub(crate) fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
-        let way = self.watch.way(side, frame, now);
-        match way {
-            Way::Repair => self.counts.repaired[side.index()] += 1,
-            Way::Direct => self.counts.direct[side.index()] += 1,
-            Way::Drop => self.counts.stale_messages += 1,
+    pub(crate) fn pick_all<const N: usize>(&self, frames: &mut ArrayVec<F, N>) -> ArrayVec<F, N> {
+        if self.watch.which() == Which::AfterNak {
+            return ArrayVec::new();
         }
-        way
+        if frames.iter().all(|frame| is_roce(frame.bytes())) {
+            return frames.take();
+        }
+        let (roce, others) = frames.take().into_iter().partition(|frame| is_roce(frame.bytes()));
+        *frames = others;
+        roce
+    }
+
+    /// Says which frames from the LAN go to the tunnel, and their order there. The others are for the switch: it drops messages of
+    /// hosts.
+    #[inline(always)]
+    pub(crate) fn pick(&mut self, now: Time) -> impl FnMut(Meta, &[u8]) -> Option<Flow> {
+        let mut is_asleep = self.watch.is_asleep();
+        move |meta, frame| {
+            if is_asleep && !meta.sort.is_notable() {
+                return Some(meta.into());
+            }
+            let is_direct = self.is_direct(&meta, frame, now);
+            is_asleep = self.watch.is_asleep();
+            is_direct.then(|| meta.into())
+        }
+    }
+
+    #[inline(never)]
+    fn is_direct(&mut self, meta: &Meta, frame: &[u8], now: Time) -> bool {
+        self.watch.way(Side::Lan, meta, frame, now) == Way::Direct
+    }
+
+    /// Counts frames from the LAN.
+    #[inline]
+    pub(crate) fn count_sent(&mut self, direct: usize, repaired: usize) {
+        self.counts.direct[Side::Lan.index()] += direct as u64;
+        self.counts.repaired[Side::Lan.index()] += repaired as u64;
+    }
+
+    /// Takes frames of the tunnel that are for the LAN: those that the switch does not take go to the port.
+    #[inline(always)]
+    pub(crate) fn deliver<S, const N: usize>(
+        &mut self,
+        now: Time,
+        frames: &mut ArrayVec<F, N>,
+        ports: &mut S,
+    ) where
+        S: Ports<Frame = F>,
+    {
+        let may_be_notable = |frame: &F| may_be_notable(frame.bytes());
+        if self.watch.is_asleep() && !frames.iter().any(may_be_notable) {
+            self.counts.direct[Side::Wan.index()] += frames.len() as u64;
+            return ports.lan_all(frames);
+        }
+        self.deliver_some(now, frames, ports);
+    }
+
+    #[inline(never)]
+    fn deliver_some<S, const N: usize>(
+        &mut self,
+        now: Time,
+        frames: &mut ArrayVec<F, N>,
+        ports: &mut S,
+    ) where
+        S: Ports<Frame = F>,
+    {
+        self.delivered.extend(self.pick_all(frames));
+        let mut direct = ArrayVec::<F, N>::new();
+        for frame in frames.drain(..) {
+            match self.watch.way(Side::Wan, &Meta::of(frame.bytes()), frame.bytes(), now) {
+                Way::Direct => direct.push(frame),
+                Way::Repair => self.delivered.push(frame),
+                Way::Drop => self.counts.stale_messages += 1,
+            }
+        }
+        self.counts.direct[Side::Wan.index()] += direct.len() as u64;
+        if !direct.is_empty() {
+            ports.lan_all(&mut direct);
+        }
+    }
+
+    /// Whether frames wait between tunnel and switch.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.delivered.is_empty() || !self.to_wan.is_empty()
+    }
+
+    /// Takes the frames that the tunnel has delivered through the switch.
+    pub(crate) fn repair_delivered<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Self { switch, delivered, to_wan, counts, .. } = self;
+        counts.repaired[Side::Wan.index()] += delivered.len() as u64;
+        let (mut frames, mut split) = (delivered.drain(..), Split { ports, to_wan });
+        loop {
+            let mut burst: ArrayVec<F, BURST> = frames.by_ref().take(BURST).collect();
+            if burst.is_empty() {
+                return;
+            }
+            switch.burst(Side::Wan, &mut burst, now, pool, &mut split);
+        }
     }
 
     /// The switch, and the ports as it sees them.
@@ -165,32 +271,45 @@ impl<F: Headroom> LanRepair<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        if self.watch.clear(now) {
-            let (switch, mut split) = self.parts(ports);
-            switch.forget_all(now, pool, &mut split);
-            // It would begin to look at the packets that they are about.
-            let before = self.to_wan.len();
-            self.to_wan.retain(|packet| !is_message(packet.bytes()));
-            self.counts.unsent_messages += (before - self.to_wan.len()) as u64;
+        if !self.watch.clear(now) {
+            return;
+        }
+        let (switch, mut split) = self.parts(ports);
+        switch.forget_all(now, pool, &mut split);
+        // The peer would begin to look at the packets that they are about.
+        let before = self.to_wan.len();
+        self.to_wan.retain(|packet| !self.watch.is_message(packet.bytes()));
+        self.counts.unsent_messages += (before - self.to_wan.len()) as u64;
+        // Packets of pairs that were watched.
+        for frame in self.delivered.drain(..) {
+            if self.watch.is_message(frame.bytes()) {
+                self.counts.stale_messages += 1;
+                continue;
+            }
+            self.counts.direct[Side::Wan.index()] += 1;
+            ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame));
         }
     }
 
-    /// Takes the frames that the switch has for the tunnel.
-    pub(crate) fn take_for_tunnel<P>(&mut self, pool: &mut P, mut each: impl FnMut(F, &mut P))
+    /// Fills a burst with frames that the switch has for the tunnel. Returns whether there are any.
+    pub(crate) fn take_for_tunnel<P, const N: usize>(
+        &mut self,
+        pool: &mut P,
+        burst: &mut ArrayVec<F, N>,
+    ) -> bool
     where
         P: Pool<Frame = F>,
     {
-        for packet in self.to_wan.drain(..) {
+        while !burst.is_full()
+            && let Some(packet) = self.to_wan.pop_front()
+        {
             match owned(packet, pool) {
-                Some(frame) => each(frame, pool),
+                Some(frame) => burst.push(frame),
                 None => self.counts.no_memory += 1,
             }
         }
+        !burst.is_empty()
     }
-}
-
-fn is_message(frame: &[u8]) -> bool {
-    glance(frame).is_some_and(|seen| seen.is_message)
 }
 
 /// A frame that a header can be written in front of: a copy, where others have handles on it.

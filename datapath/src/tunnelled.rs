@@ -4,12 +4,11 @@ use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Headroom, Packet, Pool, Side};
 use common::time::{Span, Time};
-use common::wire::MacAddr;
+use common::wire::{MacAddr, Meta};
 use switch::{FlowName, IpNet};
-use tunnel::{Io, Port, Setting, Tunnel};
+use tunnel::{Flow, Io, Port, Setting, Tunnel};
 
 use crate::lan::{BURST, LanRepair};
-use crate::watch::Way;
 use crate::{Ports, Settings};
 
 /// A tunnel, with or without repair of the LANs in front of it.
@@ -18,8 +17,6 @@ pub struct Tunnelled<F: Headroom> {
     pub(crate) lan: Option<LanRepair<F>>,
     /// New settings whose pools are to grow once the others have shrunk.
     pub(crate) growing: Option<Settings>,
-    /// Frames of the tunnel for the switch or the LAN, if there is a switch.
-    delivered: Vec<F>,
     leaving: Leaving,
 }
 
@@ -35,11 +32,11 @@ enum Leaving {
 }
 
 /// Ports and pool, as the tunnel uses them.
-struct TunnelIo<'a, F, P, S> {
+struct TunnelIo<'a, F: Headroom, P, S> {
     pool: &'a mut P,
     ports: &'a mut S,
-    /// Where frames for the LAN wait, if they don't leave at once.
-    delivered: Option<&'a mut Vec<F>>,
+    /// The repair of the LAN that frames of the tunnel go to, and the time.
+    lan: Option<(&'a mut LanRepair<F>, Time)>,
 }
 
 impl<F, P, S> Io for TunnelIo<'_, F, P, S>
@@ -70,19 +67,11 @@ where
         self.ports.wan_all(port, frames);
     }
 
-    #[inline]
-    fn lan(&mut self, frame: F) {
-        match &mut self.delivered {
-            None => self.ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame)),
-            Some(delivered) => delivered.push(frame),
-        }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
-        match &mut self.delivered {
+        match &mut self.lan {
             None => self.ports.lan_all(frames),
-            Some(delivered) => delivered.extend(frames.drain(..)),
+            Some((lan, now)) => lan.deliver(*now, frames, self.ports),
         }
     }
 
@@ -98,8 +87,7 @@ where
 impl<F: Headroom> Tunnelled<F> {
     /// Frames take `lan` before `tunnel`, if there is one, and after it on the way back.
     pub fn new(tunnel: Tunnel<F>, lan: Option<LanRepair<F>>) -> Self {
-        let delivered = Vec::with_capacity(if lan.is_some() { 8 * BURST } else { 0 });
-        Self { tunnel, lan, growing: None, delivered, leaving: Leaving::No }
+        Self { tunnel, lan, growing: None, leaving: Leaving::No }
     }
 
     /// The tunnel.
@@ -199,7 +187,7 @@ where
             };
         }
         let Self { path, now, pool, ports } = self;
-        let mut io = TunnelIo { pool, ports, delivered: None };
+        let mut io = TunnelIo { pool, ports, lan: None };
         match side {
             Side::Lan => path.tunnel.on_lan_burst(now, frames, &mut io),
             Side::Wan => path.tunnel.on_wan_burst(now, port, frames, &mut io),
@@ -251,21 +239,17 @@ where
         self.leave();
     }
 
-    /// Frames from the LAN, where there is a switch.
+    /// Frames from the LAN, where there is a switch: those that it does not take go to the tunnel as a burst.
     fn repair_and_send<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
         let Self { path, now, pool, ports } = self;
         let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };
-        let mut repaired = ArrayVec::<F, N>::new();
-        for frame in frames.drain(..) {
-            match lan.way(Side::Lan, frame.bytes(), *now) {
-                Way::Repair => repaired.push(frame),
-                Way::Direct => {
-                    let mut io = TunnelIo { pool: *pool, ports: *ports, delivered: None };
-                    tunnel.on_lan(*now, frame, &mut io);
-                }
-                Way::Drop => {}
-            }
+        let mut io = TunnelIo { pool: *pool, ports: *ports, lan: None };
+        let (count, mut repaired) = (frames.len(), lan.pick_all(frames));
+        if !frames.is_empty() {
+            let pick = lan.pick(*now);
+            tunnel.on_some_of_lan_burst(*now, frames, pick, &mut repaired, &mut io);
         }
+        lan.count_sent(count - repaired.len(), repaired.len());
         if !repaired.is_empty() {
             let (switch, mut split) = lan.parts(*ports);
             switch.burst(Side::Lan, &mut repaired, *now, *pool, &mut split);
@@ -273,72 +257,58 @@ where
         }
     }
 
-    /// Takes the switch's frames for the WAN through the tunnel.
+    /// Takes the switch's frames for the WAN through the tunnel. Whoever looks at queue pairs on the other side has to have
+    /// them in order: an ACK overtakes none either. R-TUN-24
     fn send(&mut self) {
         let Self { path, now, pool, ports } = self;
         let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };
-        lan.take_for_tunnel(*pool, |frame, pool| {
-            let mut io = TunnelIo { pool, ports: *ports, delivered: None };
-            tunnel.on_lan_in_order(*now, frame, &mut io);
-        });
+        let (mut burst, mut others) = (ArrayVec::<F, BURST>::new(), ArrayVec::new());
+        while lan.take_for_tunnel(*pool, &mut burst) {
+            let strict = |meta: Meta, _: &[u8]| Some(Flow::from(meta).strict());
+            let mut io = TunnelIo { pool: *pool, ports: *ports, lan: None };
+            tunnel.on_some_of_lan_burst(*now, &mut burst, strict, &mut others, &mut io);
+        }
     }
 
     /// Lets the tunnel do something, and takes the frames that it delivers through the switch.
     fn work(&mut self, act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>)) {
-        let Self { path, pool, ports, .. } = self;
-        let Tunnelled { tunnel, lan, delivered, .. } = &mut **path;
-        if lan.is_none() {
-            return act(tunnel, &mut TunnelIo { pool: *pool, ports: *ports, delivered: None });
-        }
+        let Self { path, now, pool, ports } = self;
+        let Tunnelled { tunnel, lan, .. } = &mut **path;
+        let Some(lan) = lan else {
+            return act(tunnel, &mut TunnelIo { pool: *pool, ports: *ports, lan: None });
+        };
         let changes = tunnel.counts().changes;
-        act(tunnel, &mut TunnelIo { pool: *pool, ports: *ports, delivered: Some(delivered) });
+        act(tunnel, &mut TunnelIo { pool: *pool, ports: *ports, lan: Some((lan, *now)) });
         let is_new = tunnel.counts().changes != changes;
-        self.repair_and_deliver(is_new);
+        self.repair_delivered(is_new);
     }
 
     /// Frames from the WAN, where there is a switch.
     fn receive_and_repair<const N: usize>(&mut self, port: Port, frames: &mut ArrayVec<F, N>) {
         let Self { path, now, pool, ports } = self;
-        let Tunnelled { tunnel, lan: Some(lan), delivered, .. } = &mut **path else { return };
-        let mut io = TunnelIo { pool: *pool, ports: *ports, delivered: Some(delivered) };
-        let changes = tunnel.counts().changes;
-        let mut is_new = false;
-        for frame in frames.drain(..) {
-            let is_watched = lan.watches(frame.bytes());
-            let plain = tunnel.counts().plain_to_lan;
-            tunnel.on_wan(*now, port, frame, &mut io);
-            // A packet without a shim: the peer has no session, and this box has not heard of it yet.
-            let is_plain = tunnel.counts().plain_to_lan != plain;
-            is_new |= is_watched && is_plain && tunnel.peer(*now).is_some();
-        }
-        is_new |= tunnel.counts().changes != changes;
-        self.repair_and_deliver(is_new);
+        let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };
+        // A packet without a shim: the peer has no session, and this box has not heard of it yet.
+        let is_unexpected = lan.watches_any(frames) && tunnel.peer(*now).is_some();
+        let (changes, plain) = (tunnel.counts().changes, tunnel.counts().plain_to_lan);
+        let mut io = TunnelIo { pool: *pool, ports: *ports, lan: Some((lan, *now)) };
+        tunnel.on_wan_burst(*now, port, frames, &mut io);
+        let counts = tunnel.counts();
+        let is_new = counts.changes != changes || is_unexpected && counts.plain_to_lan != plain;
+        self.repair_delivered(is_new);
     }
 
     /// Takes the frames that the tunnel has delivered through the switch. A new peer looks at no packets yet.
-    fn repair_and_deliver(&mut self, is_new: bool) {
+    #[inline]
+    fn repair_delivered(&mut self, is_new: bool) {
         let Self { path, now, pool, ports } = self;
-        let Tunnelled { lan: Some(lan), delivered, .. } = &mut **path else { return };
+        let Some(lan) = &mut path.lan else { return };
         if is_new {
             lan.begin_anew(*now, *pool, *ports);
         }
-        let mut repaired = ArrayVec::<F, BURST>::new();
-        for frame in delivered.drain(..) {
-            match lan.way(Side::Wan, frame.bytes(), *now) {
-                Way::Repair => repaired.push(frame),
-                Way::Direct => ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame)),
-                Way::Drop => {}
-            }
-            if repaired.is_full() {
-                let (switch, mut split) = lan.parts(*ports);
-                switch.burst(Side::Wan, &mut repaired, *now, *pool, &mut split);
-            }
+        if lan.has_work() {
+            lan.repair_delivered(*now, *pool, *ports);
+            self.send();
         }
-        if !repaired.is_empty() {
-            let (switch, mut split) = lan.parts(*ports);
-            switch.burst(Side::Wan, &mut repaired, *now, *pool, &mut split);
-        }
-        self.send();
     }
 
     /// Leaves the session, once the switch has said all.

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use common::frame::Side;
 use common::time::{Span, Time};
-use common::wire::{Addr, Opcode, glance, host_pair};
+use common::wire::{Addr, Meta, Opcode, Sort, host_pair, hosts_of, is_message};
 
 /// Host pairs are told apart by this many bits of a hash: those that share a slot are repaired together.
 const BITS: u32 = 12;
@@ -82,21 +82,28 @@ impl Watch {
         self.which
     }
 
+    /// Whether frames of no pair go through the switch: then all but [notable](Sort::is_notable) ones pass it.
+    #[inline]
+    pub fn is_asleep(&self) -> bool {
+        self.watched == 0 && self.which == Which::AfterNak
+    }
+
     /// The way of a frame that came from `side`.
     #[inline]
-    pub fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
-        let Some(seen) = glance(frame) else { return Way::Direct };
-        // R-TUN-27
-        if self.which == Which::All {
-            return Way::Repair;
-        }
-        let slot = slot(seen.hosts);
-        if seen.is_loss_nak {
+    pub fn way(&mut self, side: Side, meta: &Meta, frame: &[u8], now: Time) -> Way {
+        let Some(hosts) = meta.hosts() else { return Way::Direct };
+        let slot = slot(hosts);
+        if meta.sort == Sort::LossNak {
             self.on_nak(slot, side, now);
-        } else if seen.opcode == self.opcode && seen.is_message {
+        } else if meta.sort == Sort::Manufacturer && self.is_message(frame) {
             return self.on_message(slot, side, now);
         }
         if self.pairs[slot] == Pair::Unwatched { Way::Direct } else { Way::Repair }
+    }
+
+    /// Whether it is a control message.
+    pub fn is_message(&self, frame: &[u8]) -> bool {
+        is_message(frame, self.opcode)
     }
 
     /// R-TUN-28
@@ -158,8 +165,7 @@ impl Watch {
 
     /// Whether packets of the hosts of a frame go through the switch because of a NAK.
     pub fn is_watched(&self, frame: &[u8]) -> bool {
-        self.watched > 0
-            && glance(frame).is_some_and(|seen| self.pairs[slot(seen.hosts)] != Pair::Unwatched)
+        hosts_of(frame).is_some_and(|hosts| self.pairs[slot(hosts)] != Pair::Unwatched)
     }
 
     /// Leaves all pairs, and watches none for a while. Returns whether there were any.

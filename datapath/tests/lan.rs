@@ -2,10 +2,12 @@
 
 #[path = "lan/anew.rs"]
 mod anew;
+#[path = "lan/bursts.rs"]
+mod bursts;
 
 use arrayvec::ArrayVec;
 use common::control::{Message, Reason};
-use common::frame::{Class, Packet, Side, Sink};
+use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::psn::Psn;

@@ -1,6 +1,6 @@
 //! Congestion marks of the outer header on the frame within (RFC 6040).
 
-use crate::flow::network;
+use common::wire::network;
 
 const CE: u8 = 3;
 const ECT_1: u8 = 1;
@@ -27,10 +27,9 @@ pub fn decapsulate(frame: &mut [u8], outer: u8) -> Met {
     if !changes(outer) {
         return Met::Nothing;
     }
-    let (l3, ethertype) = network(frame);
-    let fields = match ethertype {
-        0x0800 => v4(frame, l3, outer),
-        0x86dd => v6(frame, l3, outer),
+    let fields = match network(frame) {
+        Some((l3, 0x0800)) => v4(frame, l3, outer),
+        Some((l3, 0x86dd)) => v6(frame, l3, outer),
         _ => None,
     };
     match fields {

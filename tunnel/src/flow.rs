@@ -1,17 +1,6 @@
-//! One look at a frame from the LAN: the order that it has to keep, and its traffic class.
+//! The order that a frame from the LAN has to keep, and its traffic class.
 
-use common::wire::{Aeth, Opcode, ROCE_PORT, Transport, flow_hash};
-
-const ETHER_LEN: usize = 14;
-const TAG_LEN: usize = 4;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const UDP: u8 = 17;
-const UDP_LEN: usize = 8;
-/// Where the syndrome of an ACK lies behind the UDP header: after the BTH.
-const SYNDROME: usize = UDP_LEN + 12;
-/// IPv4 "more fragments" and fragment offset.
-const FRAGMENT: u16 = 0x3fff;
+use common::wire::{Meta, Sort};
 
 /// The order that a frame has to keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,36 +44,6 @@ pub struct Flow {
     pub traffic_class: u8,
 }
 
-/// The role of a packet in the order of its flow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Free,
-    Other,
-    Response,
-    Ack,
-}
-
-/// By opcode of a BTH; of an ACK, if its syndrome is positive.
-static ROLES: [Role; 256] = roles();
-
-const fn roles() -> [Role; 256] {
-    let mut roles = [Role::Other; 256];
-    let mut code = 0;
-    while code < 256 {
-        let opcode = Opcode(code as u8);
-        roles[code] = if opcode.kind().is_response() {
-            Role::Response
-        } else if opcode.0 == Opcode::CNP.0 || matches!(opcode.transport(), Transport::Ud) {
-            Role::Free
-        } else {
-            Role::Other
-        };
-        code += 1;
-    }
-    roles[Opcode::ACK.0 as usize] = Role::Ack;
-    roles
-}
-
 /// That of a frame without an IP header.
 impl From<Order> for Flow {
     fn from(order: Order) -> Self {
@@ -92,136 +51,44 @@ impl From<Order> for Flow {
     }
 }
 
-impl Flow {
-    /// That of a frame. Any bytes have one. R-TUN-20
+impl From<Meta> for Flow {
+    /// R-TUN-20
     #[inline(always)]
-    pub fn of(frame: &[u8]) -> Self {
-        match Self::of_plain_roce(frame) {
-            Some(flow) => flow,
-            None => Self::of_any(frame),
-        }
-    }
-
-    /// That of RoCE over IPv4 without VLAN tags and IP options, to a single station: all fields have their places. It
-    /// is no MAC control.
-    #[inline(always)]
-    pub(crate) fn of_plain_roce(frame: &[u8]) -> Option<Self> {
-        // Up to the syndrome of an ACK.
-        let head = frame.first_chunk::<{ ETHER_LEN + 20 + SYNDROME + 1 }>()?;
-        let word = |at: usize| u32::from_be_bytes(chunk(head, at));
-        // EtherType, IP version and length of the header; flags, fragment offset and protocol.
-        let is_plain = word(12) >> 8 == (IPV4 as u32) << 8 | 0x45
-            && word(20) & ((FRAGMENT as u32) << 16 | 0xff) == UDP as u32
-            && be16(head, 36) == ROCE_PORT
-            // No group address.
-            && head[0] & 1 == 0;
-        if !is_plain {
-            return None;
-        }
-        let bth = ETHER_LEN + 20 + UDP_LEN;
-        let role = with_syndrome(ROLES[usize::from(head[bth])], Some(&head[bth + 12]));
-        let bucket = roce_bucket(chunk(head, 26), chunk(head, bth + 4));
-        Some(Self { order: order(role, bucket), traffic_class: head[15] })
-    }
-
-    #[inline(never)]
-    pub(crate) fn of_any(frame: &[u8]) -> Self {
-        let (l3, ethertype) = network(frame);
-        let ip = frame.get(l3..).unwrap_or_default();
-        let (traffic_class, udp) = match ethertype {
-            IPV4 => v4(ip),
-            IPV6 => v6(ip),
-            _ => (0, None),
-        };
-        let roce = udp.filter(|udp| be16(udp, 2) == ROCE_PORT);
-        let role = roce.map_or(Role::Other, role);
-        let roce = roce.filter(|_| ethertype == IPV4);
-        let bucket = match roce.and_then(|roce| roce.get(UDP_LEN + 4..UDP_LEN + 8)) {
-            // As without tags and options.
-            Some(qpn) => roce_bucket(chunk(ip, 12), chunk(qpn, 0)),
-            None => {
-                let hash = flow_hash(frame);
-                (hash ^ hash >> 16) as u16
-            }
-        };
-        Self { order: order(role, bucket), traffic_class }
-    }
-}
-
-#[inline]
-fn order(role: Role, bucket: u16) -> Order {
-    match role {
-        Role::Free => Order::Free,
-        Role::Other => Order::Ordered(bucket),
+    fn from(meta: Meta) -> Self {
+        let (sort, is_response) = (meta.sort, meta.sort.is_response());
         // Requests and responses of a queue pair have PSNs of their own, and need no order among them.
-        Role::Response => Order::Response(bucket ^ 1),
-        Role::Ack => Order::Ack(bucket ^ 1),
+        let bucket = meta.flow ^ u16::from(is_response);
+        let order = if sort == Sort::Datagram {
+            Order::Free
+        } else if sort == Sort::Ack {
+            Order::Ack(bucket)
+        } else if is_response {
+            Order::Response(bucket)
+        } else {
+            Order::Ordered(bucket)
+        };
+        Self { order, traffic_class: meta.traffic_class }
     }
 }
 
-/// The bucket of a queue pair, by the addresses and the word of the BTH that ends with the destination QPN.
-#[inline]
-const fn roce_bucket(addresses: [u8; 8], qpn: [u8; 4]) -> u16 {
-    const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
-    // In the order that a processor reads them in.
-    let (addresses, qpn) = (u64::from_le_bytes(addresses), u32::from_le_bytes(qpn) >> 8);
-    let hash = addresses.wrapping_mul(FACTORS[0]);
-    let hash = (hash ^ hash >> 32 ^ qpn as u64).wrapping_mul(FACTORS[1]);
-    (hash >> 48) as u16
-}
-
-/// Bytes at a place; zeros if there are none.
-#[inline]
-fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-}
-
-/// Where the network header starts behind up to two VLAN tags, and its EtherType.
-pub(crate) fn network(frame: &[u8]) -> (usize, u16) {
-    let mut l3 = ETHER_LEN;
-    for _ in 0..2 {
-        match be16(frame, l3 - 2) {
-            0x8100 | 0x88a8 | 0x9100 => l3 += TAG_LEN,
-            _ => break,
-        }
+impl Flow {
+    /// That of a frame. Any bytes have one.
+    pub fn of(frame: &[u8]) -> Self {
+        Self::from(Meta::of(frame))
     }
-    (l3, be16(frame, l3 - 2))
-}
 
-/// The traffic class of an IPv4 packet, and its UDP datagram.
-fn v4(ip: &[u8]) -> (u8, Option<&[u8]>) {
-    let Some(header) = ip.first_chunk::<20>() else { return (0, None) };
-    let is_udp = header[9] == UDP && be16(header, 6) & FRAGMENT == 0;
-    let at = usize::from(header[0] & 0xf) * 4;
-    (header[1], ip.get(at..).filter(|_| is_udp))
-}
-
-/// The traffic class of an IPv6 packet, and its UDP datagram.
-fn v6(ip: &[u8]) -> (u8, Option<&[u8]>) {
-    let Some((header, rest)) = ip.split_first_chunk::<40>() else { return (0, None) };
-    (header[0] << 4 | header[1] >> 4, Some(rest).filter(|_| header[6] == UDP))
-}
-
-/// That of RoCE, from its UDP header on.
-fn role(roce: &[u8]) -> Role {
-    let role = roce.get(UDP_LEN).map_or(Role::Other, |opcode| ROLES[usize::from(*opcode)]);
-    with_syndrome(role, roce.get(SYNDROME))
-}
-
-#[inline]
-fn with_syndrome(role: Role, syndrome: Option<&u8>) -> Role {
-    let is_positive = |syndrome: &u8| Aeth { syndrome: *syndrome, msn: 0 }.is_ack();
-    if role == Role::Ack && !syndrome.is_some_and(is_positive) { Role::Response } else { role }
-}
-
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes(chunk(bytes, at))
+    /// The same, with ACKs in order as all responses are. R-TUN-24
+    #[inline]
+    pub fn strict(self) -> Self {
+        Self { order: self.order.strict(), ..self }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+
+    use common::wire::UDP;
 
     const TCP: u8 = 6;
 
@@ -294,24 +161,10 @@ mod tests {
             let mut with_options = plain.clone();
             with_options[14] = 0x46;
             with_options.splice(34..34, [1; 4]);
-            assert!(Flow::of_plain_roce(&plain).is_some());
-            assert_eq!(Flow::of(&plain), Flow::of_any(&plain));
             for other in [&tagged, &with_options] {
-                assert_eq!(Flow::of_plain_roce(other), None);
                 assert_eq!(Flow::of(other), Flow::of(&plain));
             }
         }
-        let mut buckets: Vec<_> = (0..1_u32 << 15)
-            .map(|n| {
-                let (from, to) = (0x0a00_0000 | n >> 6, 0x0a80_0000 | n >> 6);
-                let addresses = (u64::from(from) << 32 | u64::from(to)).to_be_bytes();
-                roce_bucket(addresses, (1 << 20 | n).to_be_bytes())
-            })
-            .collect();
-        buckets.sort_unstable();
-        buckets.dedup();
-        // By chance it would be 0.79 of them.
-        assert!(buckets.len() > 24_000, "{}", buckets.len());
     }
 
     /// R-TUN-20
@@ -388,13 +241,6 @@ mod tests {
         };
         for other in [changed(23, TCP), changed(21, 9), changed(20, 0x20), v6(TCP)] {
             assert!(matches!(Flow::of(&other).order, Order::Ordered(_)), "{other:x?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_have_a_flow(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = Flow::of(&bytes);
         }
     }
 }

@@ -70,13 +70,8 @@ pub trait Io {
         frames.drain(..).for_each(|frame| self.wan(port, Class::Data, Packet::Shared(frame)));
     }
 
-    /// Sends a frame to the LAN.
-    fn lan(&mut self, frame: Self::Frame);
-
     /// Sends frames to the LAN.
-    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Self::Frame, N>) {
-        frames.drain(..).for_each(|frame| self.lan(frame));
-    }
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Self::Frame, N>);
 
     /// Takes a frame from a WAN port that has no shim, with the encapsulation `udp`: ARP, ND and ping for
     /// the box itself.

@@ -83,6 +83,13 @@ pub(super) fn parse(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
     if is_tag(ethertype) { parse_tagged(frame) } else { Some((ETHER_LEN, ethertype, Vlans::NONE)) }
 }
 
+/// The offset of the network header behind at most two VLAN tags, and its EtherType. `None` if the frame has more tags, or is
+/// too short.
+#[inline]
+pub fn network(frame: &[u8]) -> Option<(usize, u16)> {
+    parse(frame).map(|(l3, ethertype, _)| (l3, ethertype))
+}
+
 fn parse_tagged(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
     let one = frame.first_chunk::<{ ETHER_LEN + TAG_LEN }>()?;
     let (outer, ethertype) = (be16(one, ETHER_LEN), be16(one, ETHER_LEN + 2));
@@ -100,6 +107,10 @@ fn parse_tagged(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
 pub fn is_mac_control(frame: &[u8]) -> bool {
     let Some(head) = frame.first_chunk::<ETHER_LEN>() else { return is_any_mac_control(frame) };
     let ethertype = u16::from_be_bytes([head[12], head[13]]);
+    // Most frames.
+    if ethertype == IPV4 && head[0] != MAC_CONTROL_ADDRESS[0] {
+        return false;
+    }
     if is_tag(ethertype) || ethertype == MAC_CONTROL || head[0] == MAC_CONTROL_ADDRESS[0] {
         return is_any_mac_control(frame);
     }

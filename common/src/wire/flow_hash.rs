@@ -1,8 +1,7 @@
 //! A hash of the flow that any frame belongs to.
 
-use super::{ROCE_PORT, be16, ether};
+use super::{ROCE_PORT, UDP, be16, ether};
 
-const UDP: u8 = 17;
 const TCP: u8 = 6;
 /// Where the destination QPN lies behind the UDP header (BTH bytes 5 to 7).
 const DEST_QPN: usize = 8 + 5;

@@ -4,8 +4,9 @@ use core::net::IpAddr;
 
 use super::bth::{BECN, MIGRATED, SWITCH};
 use super::ether::{C_TAG, ETHER_LEN, IPV4, IPV6, MAX_TAGS, TAG_LEN};
+use super::parse::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 use super::{
-    Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, Qpn, ROCE_PORT, Roce, Vlans,
+    Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, Qpn, ROCE_PORT, Roce, UDP, Vlans,
     be16, icrc,
 };
 use crate::psn::Psn;
@@ -13,14 +14,10 @@ use crate::psn::Psn;
 /// TTL or hop limit of packets that start at this box.
 pub const DEFAULT_TTL: u8 = 64;
 
-const IPV4_LEN: usize = 20;
-const IPV6_LEN: usize = 40;
-const UDP_LEN: usize = 8;
 const MAX_LEN: usize = ETHER_LEN + MAX_TAGS * TAG_LEN + IPV6_LEN + UDP_LEN;
 
 /// IPv4 "don't fragment".
 const DONT_FRAGMENT: u8 = 0x40;
-const UDP: u8 = 17;
 const ECN: u8 = 3;
 const ECN_CAPABLE: u8 = 2;
 /// ToS or traffic class of a congestion notification packet: DSCP 48, as RNICs send it, so that networks serve it before data,

@@ -22,11 +22,11 @@ mod edit;
 mod ether;
 mod ext;
 mod flow_hash;
-mod glance;
 mod headers;
 mod icrc;
 mod identity;
 mod look;
+mod meta;
 mod opcode;
 mod parse;
 mod qpn;
@@ -37,19 +37,22 @@ pub use ack::Ack;
 pub use addr::Addr;
 pub use bth::{Bth, DEFAULT_PKEY};
 pub use edit::{has_switch_bit, mark_congestion, mark_congestion_at, request_ack};
-pub use ether::{MacAddr, Vlans, is_mac_control};
+pub use ether::{MacAddr, Vlans, is_mac_control, network};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use flow_hash::flow_hash;
-pub use glance::{Glance, glance, host_pair};
 pub use headers::{DEFAULT_TTL, Headers};
 pub use icrc::{icrc, icrc_ok};
 pub use identity::Identity;
 pub use look::{Ipv4Flow, Look, Looked, look};
+pub use meta::{Meta, Sort, host_pair, hosts_of, is_message, is_roce, may_be_notable};
 pub use opcode::{Opcode, PacketKind, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
 pub use qpn::Qpn;
 pub use response::{Response, Verdict};
 pub use spread::{BUCKETS, RSS_KEY, Spread, rss_bucket_of_udp};
+
+/// IP protocol number of UDP.
+pub const UDP: u8 = 17;
 
 /// UDP destination port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;

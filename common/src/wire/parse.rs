@@ -4,17 +4,16 @@ use core::ops::Range;
 
 use super::ext::{Aeth, AtomicEth, Deth, Reth};
 use super::{
-    Addr, BTH_LEN, Bth, ICRC_LEN, Opcode, PacketKind, Position, Qpn, ROCE_PORT, Transport, Vlans,
-    be16, be32, ether, le32,
+    Addr, BTH_LEN, Bth, ICRC_LEN, Opcode, PacketKind, Position, Qpn, ROCE_PORT, Transport, UDP,
+    Vlans, be16, be32, ether, le32,
 };
 use crate::psn::Psn;
 
-const UDP: u8 = 17;
 pub(super) const UDP_LEN: usize = 8;
 pub(super) const IPV4_LEN: usize = 20;
-const IPV6_LEN: usize = 40;
+pub(super) const IPV6_LEN: usize = 40;
 /// IPv4 "more fragments" and fragment offset.
-const FRAGMENT: u16 = 0x3fff;
+pub(super) const FRAGMENT: u16 = 0x3fff;
 
 /// Longest READ whose responses a gateway follows, in PSNs: 256 MiB at a path
 /// MTU of 4096. State per PSN limits it.

@@ -1,10 +1,11 @@
 //! Finds the tunnel's frames among others by their headers alone: for captures, which know no session.
 
+use common::wire::UDP;
+
 use super::{DEFAULT_ETHERTYPE, DEFAULT_PORT, ETHER_LEN};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const UDP: u8 = 17;
 const VLAN_TAGS: [u16; 2] = [0x8100, 0x88a8];
 
 /// How to know the tunnel's frames.

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use common::frame::Headroom;
-use common::wire::{MacAddr, rss_bucket_of_udp};
+use common::wire::{MacAddr, UDP, rss_bucket_of_udp};
 
 use super::{ETHER_LEN, MACS_LEN, Outer, OuterFault, Unwrapped, too_big};
 use crate::division::Part;
@@ -16,7 +16,6 @@ pub const DEFAULT_PORT: u16 = 49791;
 /// UDP source port of the first lane unless chosen otherwise; the others have the next ones.
 pub const DEFAULT_SOURCE_PORT: u16 = 49152;
 
-const UDP: u8 = 17;
 const UDP_LEN: usize = 8;
 const V4_LEN: usize = ETHER_LEN + 20 + UDP_LEN;
 const V6_LEN: usize = ETHER_LEN + 40 + UDP_LEN;

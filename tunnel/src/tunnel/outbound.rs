@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet};
 use common::time::Time;
-use common::wire::is_mac_control;
+use common::wire::{Meta, is_mac_control};
 
 use super::ports;
 use super::{Dropped, Io, Tunnel};
@@ -23,14 +23,6 @@ impl<F: Headroom> Tunnel<F> {
         self.accept(now, limit, flow, frame, io);
     }
 
-    /// The same, for a frame that whoever looks at queue pairs on the other side has to have in order: an
-    /// ACK overtakes none either. R-TUN-24
-    pub fn on_lan_in_order<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
-        let flow = Flow::of(frame.bytes());
-        let flow = Flow { order: flow.order.strict(), ..flow };
-        self.accept(now, self.limit(now), flow, frame, io);
-    }
-
     /// Frames from the LAN that arrived together.
     pub fn on_lan_burst<I: Io<Frame = F>, const N: usize>(
         &mut self,
@@ -38,26 +30,51 @@ impl<F: Headroom> Tunnel<F> {
         frames: &mut ArrayVec<F, N>,
         io: &mut I,
     ) {
+        let mut others = ArrayVec::new();
+        self.on_some_of_lan_burst(now, frames, |meta, _| Some(meta.into()), &mut others, io);
+    }
+
+    /// Those frames of a burst from the LAN for which `pick` says which order they have to keep; the others go to `others`.
+    #[inline]
+    pub fn on_some_of_lan_burst<I: Io<Frame = F>, const N: usize>(
+        &mut self,
+        now: Time,
+        frames: &mut ArrayVec<F, N>,
+        mut pick: impl FnMut(Meta, &[u8]) -> Option<Flow>,
+        others: &mut ArrayVec<F, N>,
+        io: &mut I,
+    ) {
         let limit = self.limit(now);
         let Some(fit) = self.config.ports.first().zip(limit).map(|(port, limit)| port.fit(limit))
         else {
-            return frames.drain(..).for_each(|frame| {
-                let flow = Flow::of(frame.bytes());
-                self.accept(now, limit, flow, frame, io);
-            });
+            for frame in frames.drain(..) {
+                match pick(Meta::of(frame.bytes()), frame.bytes()) {
+                    Some(flow) => self.accept(now, limit, flow, frame, io),
+                    None => others.push(frame),
+                }
+            }
+            return;
         };
         // All are looked at before the first one is sent, so that the memory in front of them and their flow buckets are
         // fetched side by side.
         let (mut looked, mut is_fit) = (ArrayVec::<(Flow, F), N>::new(), true);
         for frame in frames.drain(..) {
             frame.prefetch_front();
-            let flow = Flow::of_plain_roce(frame.bytes());
-            let flow = flow.unwrap_or_else(|| {
-                is_fit &= !is_mac_control(frame.bytes());
-                Flow::of_any(frame.bytes())
-            });
-            is_fit &= fit.takes(&frame);
-            looked.push((flow, frame));
+            let bytes = frame.bytes();
+            let picked = match Meta::of_plain_roce(bytes) {
+                Some(meta) => pick(meta, bytes),
+                None => {
+                    is_fit &= !is_mac_control(bytes);
+                    pick(Meta::of_any(bytes), bytes)
+                }
+            };
+            match picked {
+                Some(flow) => {
+                    is_fit &= fit.takes(&frame);
+                    looked.push((flow, frame));
+                }
+                None => others.push(frame),
+            }
         }
         if !is_fit {
             let each = looked.drain(..);
@@ -106,7 +123,8 @@ impl<F: Headroom> Tunnel<F> {
     }
 
     /// Numbers and sends frames on a lane whose port has room for all of them, and which it carries.
-    #[inline]
+    // Each way of bursts has one of its own.
+    #[inline(always)]
     fn send_all<I: Io<Frame = F>, const N: usize>(
         &mut self,
         now: Time,

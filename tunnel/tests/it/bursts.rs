@@ -38,8 +38,8 @@ impl Io for Ports {
         self.wan.push((port, packet.bytes().to_vec()));
     }
 
-    fn lan(&mut self, frame: HeapFrame) {
-        self.lan.push(frame.bytes().to_vec());
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<HeapFrame, N>) {
+        self.lan.extend(frames.drain(..).map(|frame| frame.bytes().to_vec()));
     }
 
     fn local(&mut self, _: Port, frame: HeapFrame) {

@@ -9,6 +9,7 @@ pub mod noise;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Frame, Packet, Pool};
 use common::heap::{HeapFrame, HeapPool};
@@ -147,8 +148,8 @@ impl Io for Ports {
         self.wan.push((port, class, packet.bytes().to_vec()));
     }
 
-    fn lan(&mut self, frame: HeapFrame) {
-        self.lan.push(frame.bytes().to_vec());
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<HeapFrame, N>) {
+        self.lan.extend(frames.drain(..).map(|frame| frame.bytes().to_vec()));
     }
 
     fn local(&mut self, _: Port, frame: HeapFrame) {
