@@ -1,27 +1,34 @@
 //! One request and its answer, over the gateway's socket or over TCP.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Method;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST};
+use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime;
+use tokio::time::timeout;
 
 use crate::{BAD_INPUT, CHOOSE, FAILED, Failure};
 
 /// Time in which a gateway that lives answers. It ends connections after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(12);
 /// Bytes of the longest answer that is read.
-const ANSWER_MAX: u64 = 64 << 20;
-/// Headers of the longest head of an answer.
-const HEADERS: usize = 32;
+const ANSWER_MAX: usize = 64 << 20;
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
-    method: &'static str,
+    method: &'a Method,
     path: &'a str,
     body: &'a str,
 }
@@ -29,22 +36,22 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Reads.
     pub const fn get(path: &'a str) -> Self {
-        Self { method: "GET", path, body: "" }
+        Self { method: &Method::GET, path, body: "" }
     }
 
     /// Sets to `body`.
     pub const fn put(path: &'a str, body: &'a str) -> Self {
-        Self { method: "PUT", path, body }
+        Self { method: &Method::PUT, path, body }
     }
 
     /// Ends something.
     pub const fn delete(path: &'a str) -> Self {
-        Self { method: "DELETE", path, body: "" }
+        Self { method: &Method::DELETE, path, body: "" }
     }
 
     /// Has something done.
     pub const fn post(path: &'a str) -> Self {
-        Self { method: "POST", path, body: "" }
+        Self { method: &Method::POST, path, body: "" }
     }
 }
 
@@ -96,30 +103,21 @@ impl Client {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub fn fetch(&self, request: &Request<'_>) -> Result<(u16, Vec<u8>), Failure> {
-        let whom = self.whom();
-        let path = format!("{}{}", self.prefix, request.path);
-        let request = &Request { path: &path, ..*request };
-        let answer = match self.address {
-            Some(address) => TcpStream::connect_timeout(&address, PATIENCE).and_then(|stream| {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                exchange(stream, request)
-            }),
-            None => UnixStream::connect(&self.socket).and_then(|stream| {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                exchange(stream, request)
-            }),
-        };
-        let answer = answer.map_err(|e| {
+        let answer = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .and_then(|runtime| runtime.block_on(self.exchange(request)));
+        let (status, body) = answer.map_err(|e| {
             let hint = match e.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                     "; does the gateway run, with control.socket? --socket or --address choose another"
                 }
                 io::ErrorKind::PermissionDenied => "; it is for root and the members of control.group",
+                io::ErrorKind::InvalidData => return self.broken(),
                 _ => "",
             };
-            Failure::failed(format!("can't ask the gateway at {whom}: {e}{hint}"))
+            Failure::failed(format!("can't ask the gateway at {}: {e}{hint}", self.whom()))
         })?;
-        let (status, body) = parse(&answer).ok_or_else(|| self.broken())?;
         if (200..300).contains(&status) {
             return Ok((status, body.to_vec()));
         }
@@ -128,13 +126,49 @@ impl Client {
             400..500 => BAD_INPUT,
             _ => FAILED,
         };
-        let refusal: api::Refusal = serde_json::from_slice(body).map_err(|_| self.broken())?;
+        let refusal: api::Refusal = serde_json::from_slice(&body).map_err(|_| self.broken())?;
         let mut text = refusal.error;
         for line in refusal.details.iter().skip(1) {
             text.push_str("\nlr2ctl: ");
             text.push_str(line);
         }
         Err(Failure { code, text })
+    }
+
+    /// Connects, sends the request and reads the whole answer. An answer that is not HTTP, or is cut off or too long, is
+    /// [`io::ErrorKind::InvalidData`].
+    async fn exchange(&self, request: &Request<'_>) -> io::Result<(u16, Bytes)> {
+        let exchange = async {
+            match self.address {
+                Some(address) => self.send(TcpStream::connect(address).await?, request).await,
+                None => self.send(UnixStream::connect(&self.socket).await?, request).await,
+            }
+        };
+        let late = |_| io::Error::other(format!("no answer within {PATIENCE:?}"));
+        timeout(PATIENCE, exchange).await.map_err(late)?
+    }
+
+    async fn send(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        request: &Request<'_>,
+    ) -> io::Result<(u16, Bytes)> {
+        let request = hyper::Request::builder()
+            .method(request.method)
+            .uri(format!("{}{}", self.prefix, request.path))
+            .header(HOST, "localhost")
+            .header(CONNECTION, "close")
+            .body(Full::new(Bytes::copy_from_slice(request.body.as_bytes())))
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        // An error of the connection is one of the answer too.
+        tokio::spawn(connection);
+        let broken = |e| io::Error::new(io::ErrorKind::InvalidData, e);
+        let answer = sender.send_request(request).await.map_err(|e| broken(e.into()))?;
+        let status = answer.status().as_u16();
+        let body = Limited::new(answer.into_body(), ANSWER_MAX).collect().await.map_err(broken)?;
+        Ok((status, body.to_bytes()))
     }
 
     fn whom(&self) -> String {
@@ -166,42 +200,38 @@ pub fn read<T: DeserializeOwned>(body: &str) -> Result<T, Failure> {
         .map_err(|e| Failure::failed(format!("the gateway's answer is not understood: {e}")))
 }
 
-/// HTTP 1.0: the answer ends with the connection.
-fn exchange(mut stream: impl Read + Write, request: &Request<'_>) -> io::Result<Vec<u8>> {
-    let Request { method, path, body } = request;
-    let head =
-        format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}", body.len());
-    stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-    Ok(answer)
-}
-
-/// The status and the body of a whole answer.
-fn parse(answer: &[u8]) -> Option<(u16, &[u8])> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let httparse::Status::Complete(head) = response.parse(answer).ok()? else { return None };
-    let body = answer.get(head..)?;
-    let length = response.headers.iter().find(|it| it.name.eq_ignore_ascii_case("content-length"));
-    let length: Option<usize> =
-        length.and_then(|it| std::str::from_utf8(it.value).ok()?.parse().ok());
-    let is_whole = length.is_none_or(|length| body.len() == length);
-    Some((response.code?, body)).filter(|_| is_whole)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
     use super::*;
+
+    /// Asks a server that sends `answer` to every request.
+    fn answered(answer: &[u8]) -> Result<(u16, Vec<u8>), Failure> {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let server = UnixListener::bind(&socket).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = server.accept().unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer);
+            });
+            Client::new(&socket, None).fetch(&Request::get("/status"))
+        })
+    }
 
     #[test]
     fn an_answer_is_whole_or_none() {
-        let answer = b"HTTP/1.0 404 Not Found\r\ncontent-length: 2\r\n\r\nno";
-        assert_eq!(parse(answer), Some((404, &b"no"[..])));
-        for end in 0..answer.len() {
-            assert_eq!(parse(&answer[..end]), None, "{end}");
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        assert_eq!(answered(answer).unwrap(), (200, b"ok".to_vec()));
+        let cut = (0..answer.len()).map(|end| &answer[..end]);
+        for answer in cut.chain([&b"SSH-2.0-OpenSSH_9.2\r\n"[..]]) {
+            let failure = answered(answer).unwrap_err();
+            assert!(failure.text.contains("does not answer as a gateway does"), "{failure:?}");
         }
-        assert_eq!(parse(b"SSH-2.0-OpenSSH_9.2\r\n"), None);
     }
 
     #[test]

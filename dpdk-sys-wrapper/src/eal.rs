@@ -5,10 +5,12 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::clock::{Calibration, Clock};
 use crate::error::{Error, last_error};
@@ -154,7 +156,7 @@ impl Eal {
 impl EalInner {
     /// Takes a pool that has no handle any more.
     pub(crate) fn retire(&self, pool: NonNull<ffi::rte_mempool>) {
-        let mut pools = self.retired_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.retired_pools.lock();
         pools.push(RetiredPool(pool));
     }
 }
@@ -168,7 +170,7 @@ impl Drop for EalInner {
     /// with the process. All else that could take or free mbufs (ports,
     /// queues, pools, registered threads) is gone by now.
     fn drop(&mut self) {
-        let pools = self.retired_pools.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let pools = self.retired_pools.get_mut();
         // A thread may be about to finish dropping the last frame, which counts
         // as free a moment before DPDK is done with it: look twice.
         let held = (0..2).any(|_| {

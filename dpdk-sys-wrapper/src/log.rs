@@ -7,7 +7,8 @@
 use std::ffi::c_char;
 use std::panic::catch_unwind;
 use std::slice;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::ffi;
 
@@ -36,10 +37,10 @@ pub(crate) fn redirect() {
 /// Runs `f`; returns its result and the relevant part of DPDK's log meanwhile: its
 /// errors, or its warnings if there were no errors, joined into one line.
 pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, String) {
-    let _one = COLLECTING.lock().unwrap_or_else(PoisonError::into_inner);
-    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    let _one = COLLECTING.lock();
+    *HELD.lock() = Some(Vec::new());
     let result = f();
-    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+    let held = HELD.lock().take().unwrap_or_default();
     for line in &held {
         tracing::debug!(target: "dpdk", "{}", line.text);
     }
@@ -74,7 +75,7 @@ extern "C" fn sink(level: u32, text: *const c_char, len: usize) {
         if text.is_empty() {
             return;
         }
-        if let Some(lines) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(lines) = HELD.lock().as_mut() {
             lines.push(Line { level, text: text.to_owned() });
             return;
         }

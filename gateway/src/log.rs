@@ -1,8 +1,8 @@
 //! The level of the log, which can be changed while the gateway runs.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
 
 /// The levels that can be set, from silence to everything.
@@ -41,7 +41,7 @@ impl Log {
 
     /// The level.
     pub fn level(&self) -> String {
-        self.level.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.level.lock().clone()
     }
 
     /// Logs only what is at least as grave as `level` from now on.
@@ -54,7 +54,7 @@ impl Log {
             format!("log level: found {}; allowed: {}", level.trim(), LEVELS.join(", "))
         })?;
         (self.replace)(EnvFilter::new(level))?;
-        let mut now = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.level.lock();
         let before = std::mem::replace(&mut *now, level.to_owned());
         tracing::info!("the log level is {level} from now on, and was {before}");
         Ok(level)
@@ -72,16 +72,13 @@ mod tests {
         let set = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&set);
         let log = Log::new("info".into(), move |filter| {
-            seen.lock().unwrap().push(filter.to_string());
+            seen.lock().push(filter.to_string());
             Ok(())
         });
         assert_eq!(log.set(" debug\n"), Ok("debug"));
         assert_eq!(log.level(), "debug");
         let error = log.set("loud").unwrap_err();
         assert_eq!(error, "log level: found loud; allowed: off, error, warn, info, debug, trace");
-        assert_eq!(
-            (log.level(), set.lock().unwrap().clone()),
-            ("debug".into(), vec!["debug".into()])
-        );
+        assert_eq!((log.level(), set.lock().clone()), ("debug".into(), vec!["debug".into()]));
     }
 }

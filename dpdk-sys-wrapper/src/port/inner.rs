@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::mem;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::config::{PortConfig, device_mtu, refused};
 use crate::eal::EalInner;
@@ -173,7 +173,7 @@ impl PortInner {
 
 impl Drop for PortInner {
     fn drop(&mut self) {
-        let mut open = self.eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.eal.open_ports.lock();
         if self.started && self.hands_pointers_on {
             self.drain();
         }

@@ -6,7 +6,7 @@ mod kernel;
 
 use std::ffi::CStr;
 use std::mem;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub use self::config::PortConfig;
 use self::config::{check, refused};
@@ -73,7 +73,7 @@ impl Port {
     ) -> Result<(Self, Vec<RxQueue>, Vec<TxQueue>), Error> {
         check(config, pool)?;
         let eal = eal.inner();
-        let mut open = eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = eal.open_ports.lock();
         let found = device::find(eal, &config.device)?;
         if open.contains(&found.id) {
             return Err(refused(config, "opening", "it is open already"));

@@ -1,8 +1,9 @@
 //! Requests of the API that the main thread carries out: reload and drain.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::log::Log;
@@ -43,7 +44,7 @@ impl Actions {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    fn reloads(&self) -> std::sync::MutexGuard<'_, Vec<oneshot::Sender<Reloaded>>> {
-        self.reloads.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reloads(&self) -> parking_lot::MutexGuard<'_, Vec<oneshot::Sender<Reloaded>>> {
+        self.reloads.lock()
     }
 }

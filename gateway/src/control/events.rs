@@ -1,9 +1,9 @@
 //! The newest [events](crate::event), for `/events`, the metrics and the log.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::event::What;
@@ -146,8 +146,8 @@ impl Events {
         api::Events { missed, events: entries.iter().map(Entry::told).collect() }
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> parking_lot::MutexGuard<'_, Inner> {
+        self.0.lock()
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -119,7 +120,7 @@ where
         // It is sent unless the process ends.
         result.map_err(|_| late)??;
         let taker = Arc::into_inner(taker).ok_or(late)?;
-        Ok(taker.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(taker.into_inner())
     }
 }
 
@@ -129,7 +130,7 @@ where
     T: Send + 'static,
 {
     fn waiting(&self) -> MutexGuard<'_, Waiting<Q, T>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Queues a request for the next listing.
@@ -204,7 +205,7 @@ fn take_told<Q, T: 'static>(
 ) -> (bool, bool) {
     let lock = |request| {
         let Request { taker, .. }: &Request<Q, T> = request;
-        taker.lock().unwrap_or_else(PoisonError::into_inner)
+        taker.lock()
     };
     let mut takers: Vec<_> = requests.iter().map(lock).collect();
     let mut has_told = false;

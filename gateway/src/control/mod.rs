@@ -37,10 +37,11 @@ mod trace;
 pub mod tunnel;
 pub mod wall;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk_sys_wrapper::PortStats;
+use parking_lot::Mutex;
 
 use crate::config::{Config, Pair, Pool};
 use crate::telemetry::{LoopIo, Published, PublishedTunnel, TunnelCounters, TunnelIo};
@@ -175,13 +176,13 @@ impl State {
     }
 
     fn facts(&self) -> Arc<status::Facts> {
-        Arc::clone(&self.facts.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.facts.lock())
     }
 
     /// The configuration is another one now, in the mbufs that were reserved.
     pub fn set_facts(&self, config: &Config, reserved: &Pool) {
         let facts = Arc::new(status::Facts::of(config, reserved));
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        *self.facts.lock() = facts;
     }
 
     /// The same, with a way to ask the main thread.
@@ -196,17 +197,17 @@ impl State {
 
     /// This pair of ports does not forward, for that reason, and is tried again at that time, if there is one.
     pub fn fail_until(&self, why: String, next: Option<Instant>) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault { why, next });
+        *self.fault.lock() = Some(Fault { why, next });
     }
 
     /// It forwards from now on.
     pub fn mended(&self) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.fault.lock() = None;
     }
 
     /// Why it does not forward, if it has failed.
     pub fn fault(&self) -> Option<Fault> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 
     /// The name of the pair of ports, if there are several.
@@ -221,17 +222,17 @@ impl State {
 
     /// Replaces the last sample.
     pub fn put(&self, sample: Sample) {
-        *self.sample.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
+        *self.sample.lock() = Some(sample);
     }
 
     /// Replaces the reasons that the watchers of the counters found. Call with all of them, about twice a second.
     pub fn set_reasons(&self, reasons: Vec<reason::Reason>) {
-        *self.reasons.lock().unwrap_or_else(PoisonError::into_inner) = reasons;
+        *self.reasons.lock() = reasons;
     }
 
     /// The reasons of the last [`set_reasons`](Self::set_reasons).
     pub fn reasons(&self) -> Vec<reason::Reason> {
-        self.reasons.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reasons.lock().clone()
     }
 
     /// The tunnels, in ascending order; none if there is no tunnel.
@@ -275,7 +276,7 @@ impl State {
 
     /// The last sample.
     pub fn sample(&self) -> Option<Sample> {
-        self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sample.lock().clone()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The boxes at the other end: for `/peers`, `/capabilities` and the metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use api::{Peer, Refused};
 use common::time::{Span, Time};
+use parking_lot::Mutex;
 
 use crate::event::What;
 use crate::peer::{News, Report, Seen, Via};
@@ -129,8 +129,8 @@ impl Peers {
         api::Peers { peers, last_refused: self.inner().refused.values().cloned().collect() }
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> parking_lot::MutexGuard<'_, Inner> {
+        self.0.lock()
     }
 }
 

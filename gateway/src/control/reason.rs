@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::port::PortId;
 
@@ -181,7 +182,7 @@ impl Ages {
     /// The ages of the reasons that hold now; all others are over. A reason that is worded otherwise, as a number in it
     /// is another, keeps its age.
     pub fn stamp(&self, reasons: Vec<Reason>, now: Instant) -> Vec<Standing> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let since = |reason: &Reason| {
             let is_same =
                 |old: &&(Reason, Instant)| old.0.is_like(reason) && old.0.text == reason.text;

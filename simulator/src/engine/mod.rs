@@ -1,7 +1,10 @@
 //! Virtual time: whose turn it is.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
 use common::time::Time;
-use orx_priority_queue::{PriorityQueue, PriorityQueueDecKey, QuaternaryHeapOfIndices};
 
 /// Number of an actor: a node or a cable.
 pub type Actor = usize;
@@ -9,7 +12,10 @@ pub type Actor = usize;
 /// When each actor has something to do next. Among equals the lowest number
 /// comes first, so that a run is the same every time.
 pub struct Agenda {
-    queue: QuaternaryHeapOfIndices<Actor, Turn>,
+    /// The turn of each actor at its time in `queued`, and turns that no longer hold.
+    queue: BinaryHeap<Reverse<Turn>>,
+    /// When each actor is in `queue` for certain: at `due` or before.
+    queued: Vec<Time>,
     due: Vec<Time>,
 }
 
@@ -30,29 +36,40 @@ impl Turn {
 impl Agenda {
     /// The agenda of actors 0 to `actors - 1`, with nothing due.
     pub fn new(actors: usize) -> Self {
-        Self {
-            queue: QuaternaryHeapOfIndices::with_index_bound(actors),
-            due: vec![Time::NEVER; actors],
-        }
+        let never = vec![Time::NEVER; actors];
+        Self { queue: BinaryHeap::new(), queued: never.clone(), due: never }
     }
 
     /// `actor` has something to do at `due`, and not before; [`Time::NEVER`]:
     /// not by itself.
     pub fn set(&mut self, actor: Actor, due: Time) {
-        if self.due[actor] == due {
-            return;
-        }
         self.due[actor] = due;
-        if due == Time::NEVER {
-            self.queue.remove(&actor);
-        } else {
-            self.queue.update_key_or_push(&actor, Turn::new(due, actor));
+        if due < self.queued[actor] {
+            self.queued[actor] = due;
+            self.queue.push(Reverse(Turn::new(due, actor)));
         }
     }
 
     /// Whose turn is next, and when.
-    pub fn next(&self) -> Option<(Time, Actor)> {
-        self.queue.peek().map(|(_, turn)| turn.get())
+    pub fn first(&mut self) -> Option<(Time, Actor)> {
+        while let Some(mut first) = self.queue.peek_mut() {
+            let (time, actor) = first.0.get();
+            let (due, queued) = (self.due[actor], &mut self.queued[actor]);
+            if time == due {
+                return Some((due, actor));
+            }
+            if time == *queued && due < Time::NEVER {
+                // It is due later than it was when it was queued.
+                *queued = due;
+                *first = Reverse(Turn::new(due, actor));
+                continue;
+            }
+            if time == *queued {
+                *queued = Time::NEVER;
+            }
+            PeekMut::pop(first);
+        }
+        None
     }
 }
 
@@ -73,7 +90,7 @@ mod tests {
                 agenda.set(actor, due);
                 plain[actor] = due;
                 let first = (0..8).map(|a| (plain[a], a)).min().filter(|(t, _)| *t < Time::NEVER);
-                prop_assert_eq!(agenda.next(), first);
+                prop_assert_eq!(agenda.first(), first);
             }
         }
     }

@@ -116,7 +116,7 @@ impl Run<'_> {
         let end = START + self.scenario.limit;
         let mut sample = START;
         while !self.posting.is_done() {
-            let (due, actor) = self.agenda.next().unwrap_or((Time::NEVER, usize::MAX));
+            let (due, actor) = self.agenda.first().unwrap_or((Time::NEVER, usize::MAX));
             let post = self.posting.next();
             let next = due.min(post).min(sample).min(self.last_due);
             if next > end {

@@ -16,8 +16,7 @@ mod slr;
 mod tunnel;
 mod uet;
 
-use std::sync::{PoisonError, RwLock};
-
+use parking_lot::RwLock;
 use rnic::{QpConfig, RetryLimit};
 
 use crate::path::{timeout, window};
@@ -50,7 +49,7 @@ static FOR_SOME: [&dyn SchemeModel; 1] = [&conweave::ConWeave];
 static ADDED: RwLock<Vec<&'static dyn SchemeModel>> = RwLock::new(Vec::new());
 
 fn models() -> Vec<&'static dyn SchemeModel> {
-    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    let added = ADDED.read();
     BUILT_IN.iter().chain(&FOR_SOME).chain(added.iter()).copied().collect()
 }
 
@@ -89,7 +88,7 @@ pub fn profile(scheme: Scheme) -> Profile {
 /// If there is one of that name.
 pub fn register(model: &'static dyn SchemeModel) -> Scheme {
     let name = model.profile().name;
-    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut added = ADDED.write();
     let mut known = BUILT_IN.iter().chain(&FOR_SOME).chain(added.iter());
     let is_new = known.all(|other| other.profile().name != name);
     assert!(is_new, "there is a scheme {name} already");
