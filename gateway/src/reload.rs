@@ -7,7 +7,7 @@ use datapath::Settings;
 use switch::{FlowName, IpNet};
 use tunnel::Setting;
 
-use crate::config::{self, Config, Keying, Pairs, Pool, RecoverySettings as Recovery};
+use crate::config::{self, Config, Pairs, Pool};
 use crate::shares::{keys, settings};
 
 /// A change that a worker applies between two bursts.
@@ -105,95 +105,66 @@ fn of_all(pairs: &Pairs, each: &[Vec<String>]) -> Vec<String> {
     all
 }
 
+/// Keys that the number of mbufs follows from, unless the file has it.
+const POOLS: [&str; 4] =
+    ["recovery.mode", "recovery.resend_cache", "recovery.reorder_pool", "recovery.backup_pool"];
+
 /// The changes from one configuration to another one, of a gateway that has reserved `reserved` at its start.
 ///
 /// # Errors
 /// What can't be applied; the caller then applies nothing.
 pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applied, Refused> {
-    let [was_shared, is_shared] =
-        [running, new].map(|config| matches!(config.peer.keying, Keying::Shared { .. }));
-    if was_shared != is_shared {
-        return Err(Refused::Restart(vec!["peer.lab_unkeyed".to_owned()]));
+    let mut differences = config::differences(running, new);
+    let is_pool = |name: &str| POOLS.contains(&name);
+    if differences.iter().any(|it| is_pool(&it.name)) {
+        differences.retain(|it| it.name != "pool.mbufs");
     }
-    let mut same = running.clone();
-    same.peer.keying = new.peer.keying.clone();
-    same.peer.remote_prefixes = new.peer.remote_prefixes.clone();
-    if running.tunnel.mode == new.tunnel.mode {
-        same.tunnel.spray = new.tunnel.spray;
-        same.tunnel.resend_copies = new.tunnel.resend_copies;
-        take_recovery(&mut same, new);
+    let restart = differences.iter().filter(|it| it.applied == config::Applied::Start);
+    let restart: Vec<_> = restart.map(|it| it.name.clone()).collect();
+    if !restart.is_empty() {
+        return Err(Refused::Restart(restart));
     }
-    if same.to_string() != new.to_string() {
-        return Err(Refused::Restart(names(&same, new)));
+    let mut names: Vec<_> = differences.into_iter().map(|it| it.name).collect();
+    let pools: Vec<_> = names.iter().map(String::as_str).filter(|name| is_pool(name)).collect();
+    if !pools.is_empty() {
+        fits(&pools, new, reserved).map_err(Refused::Pools)?;
     }
-    let mut all = Applied::default();
-    let mut add = |change, name: &str| {
-        all.changes.push(change);
-        all.names.push(name.to_owned());
-    };
+    let mut changes = Vec::new();
     if running.peer.keying != new.peer.keying {
-        add(Change::Keys(keys(new)), "peer.key_file");
+        changes.push(Change::Keys(keys(new)));
+        if !names.iter().any(|name| name.ends_with("key_file")) {
+            // Another content of the same file.
+            names.push("peer.key_file".to_owned());
+        }
     }
     if running.peer.remote_prefixes != new.peer.remote_prefixes {
-        add(Change::RemotePrefixes(new.peer.remote_prefixes.clone()), "peer.remote_prefixes");
+        changes.push(Change::RemotePrefixes(new.peer.remote_prefixes.clone()));
     }
     if running.tunnel.spray != new.tunnel.spray {
-        add(Change::Setting(Setting::Spray(new.tunnel.spray)), "wan.spray");
+        changes.push(Change::Setting(Setting::Spray(new.tunnel.spray)));
     }
     if running.tunnel.resend_copies != new.tunnel.resend_copies {
-        add(Change::Setting(Setting::ResendCopies(new.tunnel.resend_copies)), "wan.resend_copies");
+        changes.push(Change::Setting(Setting::ResendCopies(new.tunnel.resend_copies)));
     }
-    let mut before = new.clone();
-    take_recovery(&mut before, running);
-    let others = names(&before, new);
-    if !others.is_empty() {
-        fits(&others, new, reserved).map_err(Refused::Pools)?;
-        all.changes.push(Change::Recovery(Box::new(settings(new))));
-        // What the pools take of the mbufs follows from them.
-        all.names.extend(others.into_iter().filter(|name| name != "pool.mbufs"));
+    let is_setting =
+        |name: &String| name.starts_with("recovery.") || name.starts_with("congestion.");
+    if names.iter().any(is_setting) {
+        changes.push(Change::Recovery(Box::new(settings(new))));
     }
-    Ok(all)
+    Ok(Applied { changes, names })
 }
 
-/// Copies the settings that a switch or a tunnel can change while it works, from `from` to `config`.
-fn take_recovery(config: &mut Config, from: &Config) {
-    let Recovery { mode, pools, tuning, .. } = &mut config.recovery;
-    let are_other_pools = (*mode, *pools) != (from.recovery.mode, from.recovery.pools);
-    (*mode, *pools, *tuning) = (from.recovery.mode, from.recovery.pools, from.recovery.tuning);
-    config.congestion = from.congestion.clone();
-    if are_other_pools {
-        // By default it follows from them.
-        config.pool.mbufs = from.pool.mbufs;
-    }
-}
-
-/// Whether the pools of `new` fit into the mbufs that were reserved at the start.
-fn fits(names: &[String], new: &Config, reserved: &Pool) -> Result<(), String> {
+/// Whether the pools of `new`, of which some keys have changed, fit into the mbufs that were reserved at the start.
+fn fits(changed: &[&str], new: &Config, reserved: &Pool) -> Result<(), String> {
     if new.pool.mbufs <= reserved.mbufs {
         return Ok(());
     }
-    let ours = |name: &&String| {
-        ["recovery.mode", "recovery.resend_cache", "recovery.reorder_pool", "recovery.backup_pool"]
-            .contains(&&***name)
-    };
-    let names: Vec<&str> = names.iter().filter(ours).map(String::as_str).collect();
     Err(format!(
         "a restart is needed for {}: the pools take {} mbufs, and {} were reserved for them at the start; make them smaller, or restart",
-        names.join(", "),
+        changed.join(", "),
         new.pool.holdable(),
         reserved.holdable()
     ))
-}
-
-/// The keys whose values differ.
-fn names(old: &Config, new: &Config) -> Vec<String> {
-    let [old, new] = [old, new].map(config::parameters);
-    let differs = |one: &api::Parameter, others: &[api::Parameter]| {
-        others.iter().all(|other| other.name != one.name || other.value != one.value)
-    };
-    let gone = old.iter().filter(|one| new.iter().all(|other| other.name != one.name));
-    let changed = new.iter().filter(|one| differs(one, &old));
-    gone.chain(changed).map(|parameter| parameter.name.clone()).collect()
 }
 
 #[cfg(test)]

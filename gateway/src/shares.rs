@@ -129,7 +129,7 @@ pub fn owners(config: &Config, macs: &[MacAddr]) -> Owners {
 /// How WAN ports with the addresses `macs` carry the frames of a tunnel.
 fn encapsulations(config: &Config, macs: &[MacAddr], part: Part) -> Vec<Encapsulation> {
     let port = config.tunnel.port;
-    let encapsulation = |(wan, mac): (&Wan, &MacAddr)| match &wan.udp {
+    let encapsulation = |(wan, mac): (&Wan, &MacAddr)| match wan.udp() {
         None => Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac: *mac },
         Some(udp) => Encapsulation::Udp(Udp::new(&UdpConfig {
             mac: *mac,
@@ -211,7 +211,7 @@ pub fn keys(config: &Config) -> Keys {
         Keying::Shared { current, previous, .. } => {
             let keys = Keys::from_secret(current.bytes());
             match previous {
-                Some((_, previous)) => keys.also_accepting(previous.bytes()),
+                Some(previous) => keys.also_accepting(previous.bytes()),
                 None => keys,
             }
         }

@@ -144,6 +144,11 @@ impl<'d> Section<'d> {
         &self.name
     }
 
+    /// The document that the section is part of.
+    pub fn document(&self) -> &'d Document<'d> {
+        self.doc
+    }
+
     /// Whether the section has `key`.
     pub fn has(&self, key: &str) -> bool {
         self.entry(key).is_some()

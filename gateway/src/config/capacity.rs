@@ -169,14 +169,19 @@ impl Config {
     }
 
     /// Fills in the defaults of the mempool.
-    pub(super) fn size_pool(&mut self, mbufs: Option<u32>, data_room: Option<u16>) {
+    pub(super) fn size_pool(&mut self) {
+        let Pool { mbufs, data_room, .. } = self.pool;
         let in_flight = self.mbufs_at_work().iter().map(|(mbufs, _)| mbufs).sum();
         let held = u32::try_from(self.mbufs_to_hold().0).unwrap_or(u32::MAX);
         let ring = self.ports().filter_map(|(_, port)| packet_ring(port)).max().unwrap_or(0);
         let frame = u64::from(self.longest_mtu() + FRAME_OVERHEAD).max(ring);
         self.pool = Pool {
-            mbufs: mbufs.unwrap_or(held.saturating_add(in_flight)),
-            data_room: data_room.unwrap_or(u16::try_from(frame).unwrap_or(u16::MAX)),
+            mbufs: if mbufs == 0 { held.saturating_add(in_flight) } else { mbufs },
+            data_room: if data_room == 0 {
+                u16::try_from(frame).unwrap_or(u16::MAX)
+            } else {
+                data_room
+            },
             in_flight,
         };
     }

@@ -230,7 +230,7 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
         let allowed = "1: with \"ethernet\" all frames of a port take the same path";
         doc.problem("wan.lanes", config.tunnel.lanes.to_string(), allowed);
     }
-    let families = config.wan.iter().filter_map(|wan| Some(wan.udp?.peer.is_ipv6()));
+    let families = config.wan.iter().filter_map(|wan| Some(wan.udp()?.peer.is_ipv6()));
     if families.clone().any(|v6| v6) && families.clone().any(|v6| !v6) {
         doc.problem("wan.peer", "IPv4 on one port and IPv6 on another", "one of them on all");
     }

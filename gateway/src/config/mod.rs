@@ -4,28 +4,29 @@
 //! in, or a [`Report`] of everything that is wrong at once. They
 //! print ([`std::fmt::Display`]) as a TOML file with the same meaning.
 //!
-//! The steps, a file each: `port_pairs` divides the file into pairs of ports, `schema` reads the keys, `pairs` those of
-//! queue pairs, `udp` the addresses of a tunnel, `check` finds settings that contradict
-//! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
-//! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
-//! `render` prints, `parameters` lists the keys with their values for the API. `reference` compares `docs/configuration.md` with the keys. Reading a file with
-//! positions is the crate `settings`.
+//! `keys` is the table of keys, and `row` is all that can be done with a row of it. The steps, a file each: `port_pairs` divides
+//! the file into pairs of ports, `read` reads the keys, `pairs` those of queue pairs, `secret` the files of keys, `udp` checks the
+//! addresses of a tunnel, `check` finds settings that contradict each other or cannot work, `capacity` computes the mbufs and the
+//! memory that it takes and states them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
+//! `values` prints a configuration, lists its values for the API and compares two. `reference` compares `docs/configuration.md`
+//! with the table. Reading a file with positions is the crate `settings`.
 
 mod capacity;
 mod check;
 mod fit;
-mod key;
+mod keys;
 mod machine;
 mod pairs;
-mod parameters;
 mod port_pairs;
+mod read;
 #[cfg(test)]
 mod reference;
-mod render;
-mod schema;
+mod row;
+mod secret;
 #[cfg(test)]
 pub(crate) mod tests;
 mod udp;
+mod values;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -37,16 +38,17 @@ use common::verdict::Mode;
 pub use common::wire::Spread;
 
 pub use capacity::{BACKLOG, HANDOFF, Statement};
-pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
-pub use parameters::{SETTABLE, all as parameters, is_settable, take_settable, with};
 pub use port_pairs::{Beside, Pair, Pairs};
-pub(crate) use schema::{BURST_MAX, WORKERS};
+pub(crate) use read::{BURST_MAX, WORKERS};
+pub use row::Applied;
+pub use secret::{Keying, Secret};
 pub use settings::sizing::FRAME_OVERHEAD;
 pub use settings::{Problem, Report, word};
 pub use switch::{End, IpNet, Pools, QueuePair, Recovery, Role, Tuning};
 use tunnel::Lane;
 use tunnel::spray::Policy;
+pub use values::{Difference, differences, is_settable, keep_requested, parameters, with};
 
 /// The words for [`Role`], in the file and on the command line.
 pub const ROLES: &[(&str, Role)] =
@@ -116,7 +118,7 @@ pub struct LinkLossSettings {
 }
 
 /// One port.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Port {
     /// A DPDK vdev with its arguments, or a PCI address.
     pub device: String,
@@ -138,16 +140,32 @@ impl Port {
 }
 
 /// A port towards the long-haul link.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Wan {
     /// Its section of the file: `wan`, or `wan[1]` for the first of several.
     pub section: String,
     /// The port.
     pub port: Port,
-    /// With [`TunnelMode::Udp`]: the way to the peer.
-    pub udp: Option<UdpSettings>,
     /// The rate of the long-haul link in one direction, bit/s, if the file has it.
     pub link_rate: Option<u64>,
+    /// With [`TunnelMode::Udp`]: the port's own address, with the prefix of its link.
+    pub address: Option<IpNet>,
+    /// With [`TunnelMode::Udp`]: the router towards a peer outside the prefix.
+    pub gateway: Option<IpAddr>,
+    /// With [`TunnelMode::Udp`]: the peer's address, of the same family.
+    pub peer: Option<IpAddr>,
+    /// DSCP of the outer header, 0 to 63; `None`: that of the frame within.
+    pub dscp: Option<u8>,
+    /// VLAN of the port's link; `None`: frames have no tag.
+    pub vlan: Option<u16>,
+}
+
+impl Wan {
+    /// With [`TunnelMode::Udp`]: the way to the peer.
+    pub fn udp(&self) -> Option<UdpSettings> {
+        let &Self { address, gateway, peer, dscp, vlan, .. } = self;
+        Some(UdpSettings { address: address?, gateway, peer: peer?, dscp, vlan })
+    }
 }
 
 /// How frames cross the WAN.
@@ -282,9 +300,15 @@ pub struct Worker {
 }
 
 /// The box's identity, and how it talks to its peer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Peer {
-    /// The secret that authenticates control messages.
+    /// The file with the secret of new messages.
+    pub key_file: Option<PathBuf>,
+    /// The file with the second accepted secret while keys are being rotated.
+    pub previous_key_file: Option<PathBuf>,
+    /// There is no secret: for labs.
+    pub lab_unkeyed: bool,
+    /// The secrets that the files have.
     pub keying: Keying,
     /// BTH opcode of control messages, in the manufacturer range.
     pub control_opcode: u8,
@@ -297,7 +321,7 @@ pub struct Peer {
 }
 
 /// Measures against congestion behind the Depot.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Congestion {
     /// Whether sources are sent CNPs.
     pub cnp: bool,
@@ -469,6 +493,6 @@ pub(crate) fn alone(
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        render::write(self, f)
+        values::print(self, f)
     }
 }

@@ -11,13 +11,13 @@ use common::control::NodeId;
 use settings::sizing::pool_memory;
 use settings::{Document, Problem, Section};
 
-use super::{Config, Machine, Pool, Refusal, Report, Role, check, fit, render, schema};
+use super::{Config, Machine, Pool, Refusal, Report, Role, check, fit, read::read_pair, values};
 
 /// Most pairs of a file: so many values the label `pair` has at most.
 pub const PAIRS: usize = 8;
 
 /// The keys of a `[[pair]]`.
-const OWN: &[&str] =
+pub(super) const OWN: &[&str] =
     &["name", "cores", "lan", "wan", "worker", "link_loss", "recovery", "congestion", "pool"];
 
 /// The longest name: with the number of a worker it is the name of a thread.
@@ -155,7 +155,7 @@ impl Pairs {
 impl fmt::Display for Pairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first().pair.is_table {
-            render::write_pairs(&self.0, f)
+            values::print_pairs(&self.0, f)
         } else {
             self.first().fmt(f)
         }
@@ -218,7 +218,7 @@ fn one(
     before: &[Config],
 ) -> Config {
     let Some((n, count)) = of else {
-        return schema::read_pair(doc, root, how, (Pair::default(), None), before);
+        return read_pair(doc, root, how, (Pair::default(), None), before);
     };
     if count > PAIRS {
         let at = root.at_key("pair");
@@ -248,7 +248,7 @@ fn one(
         );
     }
     let pair = Pair { n: small(n), of: small(count.min(PAIRS)), name, is_table: true };
-    let config = schema::read_pair(doc, table.over(&root, OWN), how, (pair, Some(cores)), before);
+    let config = read_pair(doc, table.over(&root, OWN), how, (pair, Some(cores)), before);
     check::apart(doc, &config, before);
     config
 }

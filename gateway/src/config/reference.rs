@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Config, Role, alone as parse, port_pairs, schema};
+use super::{Config, alone as parse, parameters, port_pairs};
 
 /// Two ports and no secret.
 const LEAST: &str = "[lan]\ndevice = \"0000:3b:00.0\"\n[wan]\ndevice = \"0000:3b:00.1\"\n\
@@ -16,19 +16,12 @@ fn read(text: &str) -> Config {
     parse(Path::new("gw.toml"), text, None, None).expect("the least configuration")
 }
 
-/// Every key that the parser asks for, in its order, with the values it takes.
+/// Every key of the reference, in the order of the table, with the values it takes.
 fn asked() -> Vec<(String, String)> {
     let pair = "[[queue_pair]]\na = \"10.0.0.1\"\na_qpn = 17\nb = \"10.0.0.2\"\nb_qpn = 18\n";
-    let file = Path::new("gw.toml");
-    settings::parse(file, &format!("{LEAST}{pair}"), &[], |doc, root| {
-        schema::read(doc, root, file, Some(Role::Both));
-        doc.asked()
-    })
-    .expect("the least configuration")
-    .into_iter()
-    .map(|(path, allowed)| (path.replace("queue_pair[1]", "queue_pair"), allowed))
-    .chain(of_pair())
-    .collect()
+    let all = parameters(&read(&format!("{LEAST}{pair}"))).into_iter();
+    let all = all.map(|it| (it.name.replace("queue_pair[1]", "queue_pair"), it.allowed));
+    all.chain(of_pair()).collect()
 }
 
 /// The keys that only a `[[pair]]` has.

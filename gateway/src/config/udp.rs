@@ -2,50 +2,29 @@
 
 use std::net::IpAddr;
 
-use settings::{Document, Section, integer};
+use settings::{Document, Section};
 
-use super::{IpNet, TunnelMode, UdpSettings};
+use super::keys::{ADDRESS, GATEWAY, PEER};
+use super::{TunnelMode, UdpSettings, Wan};
 
-const ADDRESS: &str = "the port's IP address with the prefix of its link, e.g. \"192.0.2.1/30\" or \
-                       \"2001:db8::1/64\"";
-const PEER: &str = "the IP address of the other box's WAN port";
-const GATEWAY: &str = "the IP address of the router towards the peer";
-const VLAN: &str = "1 to 4094, the VLAN of the WAN port's link";
-const DSCP: &str = "0 to 63, the DSCP of every datagram";
-
-/// Reads the keys, and complains of addresses that can't be or lead nowhere.
-pub(super) fn read(
-    doc: &Document<'_>,
-    s: &mut Section<'_>,
-    mode: TunnelMode,
-) -> Option<UdpSettings> {
+/// Complains of addresses that can't be or lead nowhere, and takes out those that are for no tunnel over UDP.
+pub(super) fn check(doc: &Document<'_>, s: &Section<'_>, mode: TunnelMode, wan: &mut Wan) {
     if mode == TunnelMode::Udp {
         s.require("address", ADDRESS);
         s.require("peer", PEER);
-    }
-    let address = s.parsed::<IpNet>("address", ADDRESS);
-    let gateway = s.parsed::<IpAddr>("gateway", GATEWAY);
-    let peer = s.parsed::<IpAddr>("peer", PEER);
-    let dscp =
-        s.read("dscp", DSCP, |v| integer(v).and_then(|n| u8::try_from(n).ok()).filter(|n| *n < 64));
-    let vlan = s.read("vlan", VLAN, |v| {
-        integer(v).and_then(|id| u16::try_from(id).ok()).filter(|id| (1..=4094).contains(id))
-    });
-    if mode != TunnelMode::Udp {
-        for key in
-            ["address", "gateway", "peer", "dscp", "vlan"].into_iter().filter(|key| s.has(key))
-        {
-            doc.problem(&s.path(key), "a value", "no such key, or tunnel = \"udp\"");
+        if let Some(settings) = wan.udp() {
+            check_addresses(doc, s, &settings);
         }
-        return None;
+        return;
     }
-    let (address, peer) = (address?, peer?);
-    let settings = UdpSettings { address, gateway, peer, dscp, vlan };
-    check(doc, s, &settings);
-    Some(settings)
+    for key in ["address", "gateway", "peer", "dscp", "vlan"].into_iter().filter(|key| s.has(key)) {
+        doc.problem(&s.path(key), "a value", "no such key, or tunnel = \"udp\"");
+    }
+    let (section, port) = (std::mem::take(&mut wan.section), std::mem::take(&mut wan.port));
+    *wan = Wan { section, port, link_rate: wan.link_rate, ..Wan::default() };
 }
 
-fn check(doc: &Document<'_>, s: &Section<'_>, settings: &UdpSettings) {
+fn check_addresses(doc: &Document<'_>, s: &Section<'_>, settings: &UdpSettings) {
     let UdpSettings { address, gateway, peer, .. } = settings;
     let own = address.addr();
     let is_station = |ip: IpAddr| {

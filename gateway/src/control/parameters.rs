@@ -1,9 +1,9 @@
 //! The parameters by name, for the API, and the way of those that are set to the workers.
 
 use std::mem::discriminant;
-use std::sync::{Mutex, PoisonError};
 
 use api::Configuration;
+use parking_lot::Mutex;
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde_json::Value;
 use switch::FlowName;
@@ -34,7 +34,6 @@ pub struct Parameters(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    all: Vec<Parameter>,
     /// The configuration in the file, and the effective one: the same with the values that requests have set.
     configs: Option<[Config; 2]>,
     workers: Vec<Producer<Change>>,
@@ -46,7 +45,6 @@ impl Parameters {
     /// Those of a configuration.
     pub fn new(config: &Config) -> Self {
         Self(Mutex::new(Inner {
-            all: config::parameters(config),
             configs: Some([config.clone(), config.clone()]),
             ..Inner::default()
         }))
@@ -66,7 +64,7 @@ impl Parameters {
 
     /// All, in the order of the file's reference.
     pub fn all(&self) -> api::Parameters {
-        api::Parameters { parameters: self.inner().all.clone() }
+        api::Parameters { parameters: self.inner().parameters() }
     }
 
     /// The effective configuration, with what was set. Of secrets it has the names of their files.
@@ -92,9 +90,8 @@ impl Parameters {
 
     fn change(&self, name: &str, value: &str) -> Result<Parameter, Refused> {
         let mut inner = self.inner();
-        let found = inner.all.iter().position(|parameter| parameter.name == name);
-        let at = found.ok_or(Refused::Unknown)?;
-        if !inner.all[at].settable {
+        let found = inner.parameters().into_iter().find(|parameter| parameter.name == name);
+        if !found.ok_or(Refused::Unknown)?.settable {
             let why = if config::is_settable(name) {
                 "without a tunnel (wan.tunnel) it has no effect"
             } else {
@@ -105,8 +102,9 @@ impl Parameters {
         let Some([file, config]) = inner.configs.clone() else { return Err(Refused::Unknown) };
         let new = config::with(&config, name, value).map_err(Refused::Unfit)?;
         inner.send(&[change_of(name, &new)])?;
-        inner.show([file, new]);
-        Ok(inner.all[at].clone())
+        inner.configs = Some([file, new]);
+        let set = inner.parameters().into_iter().find(|parameter| parameter.name == name);
+        set.ok_or(Refused::Unknown)
     }
 
     /// Protects flows, or leaves them to the RNICs.
@@ -135,12 +133,17 @@ impl Parameters {
         Ok(())
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> parking_lot::MutexGuard<'_, Inner> {
+        self.0.lock()
     }
 }
 
 impl Inner {
+    /// All parameters of the effective configuration.
+    fn parameters(&self) -> Vec<Parameter> {
+        self.configs.as_ref().map(|[_, config]| config::parameters(config)).unwrap_or_default()
+    }
+
     /// Whether every worker has room for so many changes. A worker that has ended takes none, and needs none.
     fn has_room(&self, changes: usize) -> bool {
         self.workers.iter().all(|worker| worker.slots() >= changes || worker.is_abandoned())
@@ -150,15 +153,7 @@ impl Inner {
         let mut config = new.clone();
         if let Some([file, set]) = &self.configs {
             // A reload keeps a value that a request has set, unless the file's own value of that key has changed.
-            let [before, now] = [file, new].map(config::parameters);
-            let value = |all: &[Parameter], name| {
-                all.iter().find(|it| it.name == name).map(|it| it.value.clone())
-            };
-            for name in config::SETTABLE {
-                if value(&before, name) == value(&now, name) {
-                    config::take_settable(name, &mut config, set);
-                }
-            }
+            config::keep_requested(&mut config, set, file);
         }
         let mut changes = changes.to_vec();
         for change in &mut changes {
@@ -167,19 +162,8 @@ impl Inner {
             }
         }
         self.send(&changes)?;
-        self.show([new.clone(), config]);
+        self.configs = Some([new.clone(), config]);
         Ok(())
-    }
-
-    /// Replaces the configuration in the file and the effective one, of which requests see the second.
-    fn show(&mut self, configs: [Config; 2]) {
-        let new = config::parameters(&configs[1]);
-        for parameter in &mut self.all {
-            if let Some(fresh) = new.iter().find(|fresh| fresh.name == parameter.name) {
-                parameter.value = fresh.value.clone();
-            }
-        }
-        self.configs = Some(configs);
     }
 
     /// Sends changes to all workers, or to none.

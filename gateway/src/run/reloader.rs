@@ -122,7 +122,7 @@ fn unannounced(old: &Keying, new: &Keying) -> Option<&'static str> {
                            before is refused; to change keys without a gap, name the old one in previous_key_file on both boxes first";
     match (old, new) {
         (Keying::Shared { current: old, .. }, Keying::Shared { current, previous, .. }) => {
-            let is_accepted = old == current || previous.as_ref().is_some_and(|(_, it)| it == old);
+            let is_accepted = old == current || previous.as_ref() == Some(old);
             (!is_accepted).then_some(WARNING)
         }
         (Keying::LabUnkeyed, Keying::LabUnkeyed) => None,

@@ -68,10 +68,10 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
         let mut worker_ends: Vec<_> = (0..count).map(|_| Vec::new()).collect();
         let mut stations = Vec::new();
         for (port, wan) in pair.ports.iter().skip(1).zip(&config.wan) {
-            let Some(udp) = &wan.udp else { continue };
+            let Some(udp) = wan.udp() else { continue };
             let (ends, control) = station::join(count);
             worker_ends.iter_mut().zip(ends).for_each(|(all, end)| all.push(end));
-            stations.push(Station::new(udp, port.mac(), control, eal.clock().now()));
+            stations.push(Station::new(&udp, port.mac(), control, eal.clock().now()));
         }
         let links = Arc::new(links::Shared::default());
         let unfinished = Unfinished::new(count);

@@ -99,12 +99,12 @@ fn a_tunnel_over_udp_has_addresses() {
         vlan: None,
     };
     assert_eq!((c.tunnel.mode, c.tunnel.port), (TunnelMode::Udp, 49791));
-    assert_eq!(c.wan[0].udp, Some(expected));
+    assert_eq!(c.wan[0].udp(), Some(expected));
     assert_eq!(c.recovery.mode, Recovery::Off);
     let routed = "address = \"2001:db8::1/64\"\npeer = \"2001:db8:1::1\"\n\
                   gateway = \"2001:db8::ff\"\ndscp = 26\nvlan = 4094\ntunnel_port = 5000\n";
     let c = good(&udp(routed));
-    let found = c.wan[0].udp.expect("addresses");
+    let found = c.wan[0].udp().expect("addresses");
     assert_eq!((found.gateway, found.dscp), (Some("2001:db8::ff".parse().unwrap()), Some(26)));
     assert_eq!(c.tunnel.port, 5000);
     good(&udp(&routed.replace("2001:db8::ff", "fe80::1")));
@@ -157,7 +157,7 @@ fn there_may_be_several_wan_ports() {
     assert_eq!(c.lanes(), 8);
     let c = good(&two(&first.replace("lanes = 4\n", ""), &udp(3)));
     assert_eq!((c.tunnel.lanes, c.lanes()), (8, 16));
-    let second = c.wan[1].udp.expect("addresses");
+    let second = c.wan[1].udp().expect("addresses");
     assert_eq!(second.peer, IpAddr::from([192, 0, 3, 2]));
 
     refuses(

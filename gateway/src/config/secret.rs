@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use settings::Document;
 
@@ -31,18 +31,17 @@ impl fmt::Debug for Secret {
 }
 
 /// The secret that authenticates control messages.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Keying {
     /// A secret that both boxes have.
     Shared {
-        /// Where it was read from.
-        file: PathBuf,
         /// The secret of new messages.
         current: Secret,
         /// The second accepted secret while keys are being rotated.
-        previous: Option<(PathBuf, Secret)>,
+        previous: Option<Secret>,
     },
     /// A well-known key: anyone on the path can speak for the peer. For labs.
+    #[default]
     LabUnkeyed,
 }
 
