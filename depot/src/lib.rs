@@ -15,7 +15,7 @@
 //!
 //! The *backup pool* (`backup`) keeps delivered packets until the destination acknowledges
 //! them, and repairs loss behind the Depot. `responses` keeps READ responses until the
-//! requester's gateway has them. `docs/protocol.md` lists the rules with their tests.
+//! requester's gateway has them. `docs/protocol.md` lists the rules, whose ids code and tests cite.
 
 mod backup;
 mod doubt;

@@ -13,7 +13,7 @@
 //! - after any of these, [`Flow::deadline`], and [`Flow::on_timer`] at that time,
 //! - [`Flow::shrink`] after an idle period.
 //!
-//! `docs/protocol.md` lists the rules with their tests.
+//! `docs/protocol.md` lists the rules, whose ids code and tests cite.
 
 mod cache;
 mod discovery;
