@@ -1,4 +1,4 @@
-//! Every metric that the alert rules, the README and the manual name is exported, with the labels that they name.
+//! Every metric that the alert rules and the manual name is exported, with the labels that they name.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use super::{Sample, State, WorkerHealth, metrics, station, tunnel};
 use crate::peer::{News, Report, Seen, Standing, Via};
 
 const RULES: &str = include_str!("../../../configs/alerts.yml");
-const README: &str = include_str!("../../../README.md");
+const ALERTS: &str = include_str!("../../../docs/guide/alerts.md");
 
 /// The metrics of a gateway with this number of tunnels over UDP; `None`: a gateway without a tunnel.
 pub(super) fn rendered(tunnels: Option<u8>) -> String {
@@ -83,7 +83,7 @@ fn named(text: &str) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn alert_rules_and_readme_name_metrics_that_exist() {
+fn alert_rules_and_their_page_name_metrics_that_exist() {
     let exported = exported();
     let has = |name: &str, label: &str| {
         exported.iter().any(|sample| {
@@ -92,10 +92,8 @@ fn alert_rules_and_readme_name_metrics_that_exist() {
                 && sample.contains(label)
         })
     };
-    let table = README.split_once("## Metrics worth an alert").unwrap().1;
-    let table = table.split_once("\n## ").unwrap().0;
     let mut count = 0;
-    for (name, labels) in named(RULES).into_iter().chain(named(table)) {
+    for (name, labels) in named(RULES).into_iter().chain(named(ALERTS)) {
         count += 1;
         assert!(has(&name, ""), "no metric {name}");
         for label in labels {
@@ -107,8 +105,10 @@ fn alert_rules_and_readme_name_metrics_that_exist() {
 
 /// The manual's pages.
 fn pages() -> Vec<(String, String)> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let folders = [docs.join("guide"), docs].into_iter();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let files = files.map(|entry| entry.unwrap().path());
     let pages = files.filter(|path| path.extension().is_some_and(|it| it == "md"));
     pages.map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
 }
