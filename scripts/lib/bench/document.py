@@ -97,9 +97,9 @@ def _loss(figures: _Figures) -> list[str]:
     if not rows:
         return []
     text = """With a loss of 1 % of the data packets on the long haul. Mpps is goodput: each packet once, and the
-ACKs; *of none*: of the same without loss; *handled*: all that the program was given. For each
-packet delivered: *lost*; crossed the long haul again though it had arrived (*needless*); times
-that a source went back."""
+ACKs; *of none*: goodput over goodput without loss; *handled*: all frames that the program received. Per
+delivered packet: packets *lost*; packets that crossed the long haul in vain (*needless*); *rewinds* of
+sources."""
     return [*text.splitlines(), "", *_table(head, rows)]
 
 
@@ -120,8 +120,8 @@ def _axes(figures: _Figures) -> list[str]:
             row = figures.one(traffic, dut, mode)
             cells.append("" if row is None else f"{_figure(row['mpps'])} · {_figure(row['dut_cycles_per_packet'])}")
         rows.append(cells)
-    text = """Flows and frames in flight: Mpps · cycles of its own per packet. Where each flow has one packet in
-flight, each is acknowledged by itself, so that half of the packets are ACKs."""
+    text = """Flows and frames in flight: Mpps · own cycles per packet. If each flow has one packet in
+flight, each packet has an ACK, so half of the packets are ACKs."""
     return [*text.splitlines(), "", *_table(head, rows)]
 
 
@@ -148,7 +148,7 @@ def _tunnel(figures: _Figures) -> list[str]:
     if not rows:
         return []
     head = ["payload", "flows", "in flight", "per ACK", "`hold`", *(dut.mode for dut in TUNNEL)]
-    text = """A tunnel over Ethernet: Mpps · cycles of its own per packet · over those of `hold`, whose own cycles stand before them."""
+    text = """A tunnel over Ethernet: Mpps · own cycles per packet · ratio to the own cycles of `hold`."""
     return [text, "", *_table(head, rows)]
 
 
@@ -181,8 +181,8 @@ def _idle(made: dict[str, Any]) -> list[str]:
         mean = f"{row['latency_us_mean']:.1f} µs" if "latency_us_mean" in row else ""
         pause = f"{row['pause_us'] / 1000:.0f} ms" if row["pause_us"] else "never"
         cells.append([f"{row['dut']} {row['mode']}, `{row['idle']}`", pause, _percent(row["core_share"]), mean, *within])
-    text = """A worker with nothing to do: its thread's time on the processor over time, and how long a packet that
-ends the idleness takes, from when it came to the port until it went out."""
+    text = """An idle worker: its thread's processor time over time, and the latency of a packet that ends the
+idleness, from port to port."""
     return [*text.splitlines(), "", *_table(head, cells)]
 
 
@@ -198,9 +198,9 @@ def _rings(made: dict[str, Any]) -> list[str]:
         ]  # fmt: skip
         for row in rows
     ]  # fmt: skip
-    text = """Rings between workers: a worker that receives a packet of another worker's flow passes it to that worker over a ring. Cycles of its own per packet:
-*enqueue* is the first one's cost of each packet that it hands off, *dequeue* the second one's cost of it beyond
-those of one worker that does it all."""
+    text = """Rings between workers: a worker that receives a packet of another worker's flow passes the packet to that worker over a ring. Own cycles per packet:
+*enqueue* is the first worker's cost per packet handed off, *dequeue* the second worker's extra cost per such
+packet, compared with a single worker."""
     return [*text.splitlines(), "", *_table(head, cells)]
 
 
