@@ -68,7 +68,7 @@ impl Io for Ports {
     }
 
     #[inline]
-    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Roomy, N>) {
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Roomy, N>, _: bool) {
         self.lan.extend(frames.drain(..));
     }
 

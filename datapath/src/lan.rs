@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{Meta, is_roce, may_be_notable};
+use common::wire::{Meta, is_roce};
 use switch::{Pools, Recovery, Settings, Switch, Tuning};
 use tunnel::{Flow, Tunnel};
 
@@ -160,15 +160,16 @@ impl<F: Headroom> LanRepair<F> {
             if is_asleep && !meta.sort.is_notable() {
                 return Some(meta.into());
             }
-            let is_direct = self.is_direct(&meta, frame, now);
+            let is_direct = self.is_direct(frame, now);
             is_asleep = self.watch.is_asleep();
             is_direct.then(|| meta.into())
         }
     }
 
+    // With `Meta` as an argument all of it would go to the stack, for each frame.
     #[inline(never)]
-    fn is_direct(&mut self, meta: &Meta, frame: &[u8], now: Time) -> bool {
-        self.watch.way(Side::Lan, meta, frame, now) == Way::Direct
+    fn is_direct(&mut self, frame: &[u8], now: Time) -> bool {
+        self.watch.way(Side::Lan, frame, now) == Way::Direct
     }
 
     /// Counts frames from the LAN.
@@ -178,26 +179,21 @@ impl<F: Headroom> LanRepair<F> {
         self.counts.repaired[Side::Lan.index()] += repaired as u64;
     }
 
-    /// Takes frames of the tunnel that are for the LAN: those that the switch does not take go to the port.
-    #[inline(always)]
-    pub(crate) fn deliver<S, const N: usize>(
-        &mut self,
-        now: Time,
-        frames: &mut ArrayVec<F, N>,
-        ports: &mut S,
-    ) where
-        S: Ports<Frame = F>,
-    {
-        let may_be_notable = |frame: &F| may_be_notable(frame.bytes());
-        if self.watch.is_asleep() && !frames.iter().any(may_be_notable) {
-            self.counts.direct[Side::Wan.index()] += frames.len() as u64;
-            return ports.lan_all(frames);
-        }
-        self.deliver_some(now, frames, ports);
+    /// Whether all frames pass the switch, but for [notable](common::wire::Sort::is_notable) ones.
+    #[inline]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.watch.is_asleep()
     }
 
+    /// Counts frames of the tunnel that go to the LAN.
+    #[inline]
+    pub(crate) fn count_delivered(&mut self, direct: usize) {
+        self.counts.direct[Side::Wan.index()] += direct as u64;
+    }
+
+    /// Takes frames of the tunnel that are for the LAN: those that the switch does not take go to the port.
     #[inline(never)]
-    fn deliver_some<S, const N: usize>(
+    pub(crate) fn deliver<S, const N: usize>(
         &mut self,
         now: Time,
         frames: &mut ArrayVec<F, N>,
@@ -208,13 +204,13 @@ impl<F: Headroom> LanRepair<F> {
         self.delivered.extend(self.pick_all(frames));
         let mut direct = ArrayVec::<F, N>::new();
         for frame in frames.drain(..) {
-            match self.watch.way(Side::Wan, &Meta::of(frame.bytes()), frame.bytes(), now) {
+            match self.watch.way(Side::Wan, frame.bytes(), now) {
                 Way::Direct => direct.push(frame),
                 Way::Repair => self.delivered.push(frame),
                 Way::Drop => self.counts.stale_messages += 1,
             }
         }
-        self.counts.direct[Side::Wan.index()] += direct.len() as u64;
+        self.count_delivered(direct.len());
         if !direct.is_empty() {
             ports.lan_all(&mut direct);
         }

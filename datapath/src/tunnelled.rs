@@ -68,10 +68,16 @@ where
     }
 
     #[inline(always)]
-    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, may_be_notable: bool) {
         match &mut self.lan {
+            Some((lan, now)) if may_be_notable || !lan.is_asleep() => {
+                lan.deliver(*now, frames, self.ports);
+            }
+            Some((lan, _)) => {
+                lan.count_delivered(frames.len());
+                self.ports.lan_all(frames);
+            }
             None => self.ports.lan_all(frames),
-            Some((lan, now)) => lan.deliver(*now, frames, self.ports),
         }
     }
 

@@ -90,7 +90,8 @@ impl Watch {
 
     /// The way of a frame that came from `side`.
     #[inline]
-    pub fn way(&mut self, side: Side, meta: &Meta, frame: &[u8], now: Time) -> Way {
+    pub fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
+        let meta = Meta::of(frame);
         let Some(hosts) = meta.hosts() else { return Way::Direct };
         let slot = slot(hosts);
         if meta.sort == Sort::LossNak {

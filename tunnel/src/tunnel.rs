@@ -70,8 +70,13 @@ pub trait Io {
         frames.drain(..).for_each(|frame| self.wan(port, Class::Data, Packet::Shared(frame)));
     }
 
-    /// Sends frames to the LAN.
-    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Self::Frame, N>);
+    /// Sends frames to the LAN. Unless `may_be_notable` says so, none of them is a NAK for a lost packet or a gateway's message
+    /// ([`Sort::is_notable`](common::wire::Sort::is_notable)).
+    fn lan_all<const N: usize>(
+        &mut self,
+        frames: &mut ArrayVec<Self::Frame, N>,
+        may_be_notable: bool,
+    );
 
     /// Takes a frame from a WAN port that has no shim, with the encapsulation `udp`: ARP, ND and ping for
     /// the box itself.
@@ -266,7 +271,7 @@ impl<F: Headroom> Tunnel<F> {
         if let Some(change) = silent.or_else(|| self.end.on_timer(&self.config.session, now)) {
             let mut ready = Ready::new();
             self.change(now, change, &mut ready, io);
-            io.lan_all(&mut ready);
+            ready.send(io);
         }
         if now >= self.end.hello_due(&self.config.session) {
             for (port, header, hello) in self.end.hellos(&self.config.session, now) {
@@ -285,7 +290,7 @@ impl<F: Headroom> Tunnel<F> {
         let mut lan = Lan { wan, counts, ready: &mut ready, together };
         self.receiver.on_timer(&config.receiver, now, &mut lan);
         lan.send_together();
-        io.lan_all(&mut ready);
+        ready.send(io);
         self.due = self.deadline();
     }
 
@@ -299,7 +304,7 @@ impl<F: Headroom> Tunnel<F> {
         if !byes.is_empty() {
             let mut ready = Ready::new();
             self.change(now, Change::Ended(End::Closed), &mut ready, io);
-            io.lan_all(&mut ready);
+            ready.send(io);
         }
         self.due = self.deadline();
     }

@@ -107,10 +107,6 @@ fn parse_tagged(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
 pub fn is_mac_control(frame: &[u8]) -> bool {
     let Some(head) = frame.first_chunk::<ETHER_LEN>() else { return is_any_mac_control(frame) };
     let ethertype = u16::from_be_bytes([head[12], head[13]]);
-    // Most frames.
-    if ethertype == IPV4 && head[0] != MAC_CONTROL_ADDRESS[0] {
-        return false;
-    }
     if is_tag(ethertype) || ethertype == MAC_CONTROL || head[0] == MAC_CONTROL_ADDRESS[0] {
         return is_any_mac_control(frame);
     }

@@ -3,6 +3,7 @@
 use super::parse::{FRAGMENT, IPV4_LEN, IPV6_LEN, UDP_LEN};
 use super::{
     Addr, Aeth, AethKind, BTH_LEN, Opcode, ROCE_PORT, Transport, UDP, be16, ether, flow_hash,
+    is_mac_control,
 };
 use crate::control::MAGIC;
 
@@ -162,23 +163,52 @@ pub fn is_roce(frame: &[u8]) -> bool {
     Meta::of_plain_roce(frame).is_some() || Found::within(frame).roce.is_some()
 }
 
-/// False only if the sort of a frame is not [notable](Sort::is_notable): a short look for those who let most frames pass.
+/// What sets a frame apart from most of those that a box delivers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exceptions {
+    /// [`is_mac_control`].
+    pub is_mac_control: bool,
+    /// False only if the sort of the frame is not [notable](Sort::is_notable).
+    pub may_be_notable: bool,
+}
+
+/// A short look at a frame, for those who let most frames pass.
 #[inline(always)]
-pub fn may_be_notable(frame: &[u8]) -> bool {
+pub fn exceptions(frame: &[u8]) -> Exceptions {
     const BTH: usize = ether::ETHER_LEN + IPV4_LEN + UDP_LEN;
-    match frame.first_chunk::<{ BTH + BTH_LEN + 1 }>() {
-        // Without tags and options. If it is no RoCE, a byte of the payload may look like an opcode.
-        Some(head) if u32::from_be_bytes(chunk(head, 12)) >> 8 == PLAIN_IPV4 => match head[BTH] {
-            code if code == Opcode::ACK.0 => head[BTH + BTH_LEN] == Aeth::NAK_PSN_SEQUENCE,
-            code => code >= MANUFACTURER,
-        },
-        _ => is_notable_of_any(frame),
+    // Without tags and options, to a single station.
+    let is_plain = |head: &[u8; BTH + BTH_LEN + 1]| {
+        u32::from_be_bytes(chunk(head, 12)) >> 8 == PLAIN_IPV4
+            && head[0] & 1 == 0
+            && !is_notable_bth(head[BTH], head[BTH + BTH_LEN])
+    };
+    match frame.first_chunk() {
+        Some(head) if is_plain(head) => Exceptions { is_mac_control: false, may_be_notable: false },
+        _ => exceptions_of_any(frame),
     }
 }
 
 #[inline(never)]
-fn is_notable_of_any(frame: &[u8]) -> bool {
-    sort(Found::within(frame).roce).is_notable()
+fn exceptions_of_any(frame: &[u8]) -> Exceptions {
+    let udp = match ether::network(frame) {
+        Some((l3, ether::IPV4)) => frame.get(l3).map(|byte| l3 + usize::from(byte & 0xf) * 4),
+        Some((l3, ether::IPV6)) => Some(l3 + IPV6_LEN),
+        _ => None,
+    };
+    let bth = udp.and_then(|udp| frame.get(udp + UDP_LEN..)).unwrap_or_default();
+    let [opcode, syndrome] = [0, BTH_LEN].map(|at| bth.get(at).copied().unwrap_or(0));
+    let may_be_notable = is_notable_bth(opcode, syndrome);
+    Exceptions { is_mac_control: is_mac_control(frame), may_be_notable }
+}
+
+/// If it is no RoCE, a byte of the payload may look like an opcode.
+#[inline(always)]
+const fn is_notable_bth(opcode: u8, syndrome: u8) -> bool {
+    if opcode == Opcode::ACK.0 {
+        syndrome == Aeth::NAK_PSN_SEQUENCE
+    } else {
+        opcode >= MANUFACTURER
+    }
 }
 
 /// [`Meta::hosts`] alone.
@@ -332,7 +362,7 @@ mod tests {
             assert_eq!(Meta::of(&seen).sort, sort, "{opcode:#x} {syndrome:#x}");
             let is_notable = matches!(sort, Sort::LossNak | Sort::Manufacturer);
             assert_eq!(sort.is_notable(), is_notable, "{sort:?}");
-            assert_eq!(may_be_notable(&seen), is_notable, "{sort:?}");
+            assert_eq!(exceptions(&seen).may_be_notable, is_notable, "{sort:?}");
         }
     }
 
@@ -416,9 +446,13 @@ mod tests {
             if is_plain && let Some(head) = bytes.get_mut(12..43) {
                 head[..3].copy_from_slice(&[8, 0, 0x45]);
                 head[30] = opcode;
+            } else if let Some(ethertype) = bytes.get_mut(12..14) {
+                ethertype.copy_from_slice(&[0x81, 0]);
             }
             let is_notable = Meta::of(&bytes).sort.is_notable();
-            prop_assert!(may_be_notable(&bytes) || !is_notable);
+            let seen = exceptions(&bytes);
+            prop_assert!(seen.may_be_notable || !is_notable);
+            prop_assert_eq!(seen.is_mac_control, is_mac_control(&bytes));
             assert_eq!(Meta::of(&bytes).hosts(), hosts_of(&bytes));
             assert_eq!(is_roce(&bytes), hosts_of(&bytes).is_some());
             let _ = is_message(&bytes, Opcode(0xff));

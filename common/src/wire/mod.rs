@@ -44,7 +44,7 @@ pub use headers::{DEFAULT_TTL, Headers};
 pub use icrc::{icrc, icrc_ok};
 pub use identity::Identity;
 pub use look::{Ipv4Flow, Look, Looked, look};
-pub use meta::{Meta, Sort, host_pair, hosts_of, is_message, is_roce, may_be_notable};
+pub use meta::{Exceptions, Meta, Sort, exceptions, host_pair, hosts_of, is_message, is_roce};
 pub use opcode::{Opcode, PacketKind, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
 pub use qpn::Qpn;

@@ -4,9 +4,9 @@ use arrayvec::ArrayVec;
 use common::frame::{Frame, Headroom};
 use common::recorder::LaneEvent;
 use common::time::Time;
-use common::wire::is_mac_control;
+use common::wire::{Exceptions, exceptions, is_mac_control};
 
-use super::ports::{self, Inner, Lan, Ready, to_lan};
+use super::ports::{self, Inner, Lan, Ready};
 use super::{Dropped, Io, Tunnel};
 use crate::encapsulation::{Encapsulation, MACS_LEN, Met, Outer, Tag, Unwrapped};
 use crate::number::{Lane, Port, Session};
@@ -26,58 +26,59 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         self.recorder.begin(now);
-        let (mut frames, mut ready) = (frames.drain(..), Ready::new());
-        let (mut first, mut lane) = (None, self.ways.newest(port));
+        let (mut ready, mut lane) = (Ready::new(), self.ways.newest(port));
+        // The next one is at the end.
+        frames.reverse();
         loop {
-            let mut run = first.take().into_iter().chain(&mut frames);
-            let Some(frame) = self.take_run(now, port, lane, &mut run, &mut ready, io) else {
-                break;
-            };
+            self.take_run(now, port, lane, frames, &mut ready, io);
+            let Some(frame) = frames.pop() else { break };
             match self.config.ports[port.index()].lane(frame.bytes()) {
-                Some(other) if other != lane => (first, lane) = (Some(frame), other),
+                Some(other) if other != lane => {
+                    lane = other;
+                    frames.push(frame);
+                }
                 _ => {
                     self.take(now, port, frame, &mut ready, io);
                     lane = self.ways.newest(port);
                 }
             }
         }
-        io.lan_all(&mut ready);
+        ready.send(io);
     }
 
-    /// Takes the frames of a burst that continue a lane. Returns the first one that does not, if there is one. R-TUN-6
-    fn take_run<I: Io<Frame = F>>(
+    /// Takes frames from the end of a burst for as long as they continue a lane. R-TUN-6
+    fn take_run<I: Io<Frame = F>, const N: usize>(
         &mut self,
         now: Time,
         port: Port,
         lane: Lane,
-        frames: &mut impl Iterator<Item = F>,
+        frames: &mut ArrayVec<F, N>,
         ready: &mut Ready<F>,
         io: &mut I,
-    ) -> Option<F> {
+    ) {
         let Self { config, end, receiver, ways, counts, recorder, .. } = self;
         // A REPORT leaves where the lane's frames arrive.
         if !ways.is_at(lane, port) {
-            return frames.next();
+            return;
         }
         let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
         let wan = ports::wan(io, end, config, ways, recorder);
         let mut lan = Lan { wan, counts, ready, together: None };
         // The compiler makes a loop of each.
-        let other = match &config.ports[port.index()] {
+        match &config.ports[port.index()] {
             Encapsulation::Ethernet { ethertype, .. } => {
                 follow(&Tag(*ethertype), now, (lane, session), receiver, frames, &mut lan)
             }
             Encapsulation::Udp(udp) => {
                 follow(udp, now, (lane, session), receiver, frames, &mut lan)
             }
-        };
+        }
         if counts.from_wan > before {
             end.mark_used();
             ways.arrived(lane, port);
             self.due = self.due.min(receiver.due_of(&config.receiver, lane));
         }
-        other
     }
 
     /// A frame from a WAN port.
@@ -88,7 +89,7 @@ impl<F: Headroom> Tunnel<F> {
         self.recorder.begin(now);
         let mut ready = Ready::new();
         self.take(now, port, frame, &mut ready, io);
-        io.lan_all(&mut ready);
+        ready.send(io);
     }
 
     // Beside the loop over a run, whose registers it would take.
@@ -115,7 +116,8 @@ impl<F: Headroom> Tunnel<F> {
                 }
                 Encapsulation::Ethernet { .. } => {
                     self.counts.plain_to_lan += 1;
-                    to_lan(frame, ready, io);
+                    let Exceptions { may_be_notable, .. } = exceptions(frame.bytes());
+                    ready.push(frame, may_be_notable, io);
                 }
                 Encapsulation::Udp(_) => {
                     if encapsulation.is_too_big(frame.bytes()) {
@@ -151,8 +153,9 @@ impl<F: Headroom> Tunnel<F> {
                 frame.bytes().get(MACS_LEN..),
             );
         }
-        let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control(frame.bytes());
-        let inner = Inner { frame, is_for_lan };
+        let Exceptions { is_mac_control, may_be_notable } = exceptions(frame.bytes());
+        let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control;
+        let inner = Inner { frame, is_for_lan, may_be_notable };
         let wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
         let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
         let is_marked = met != Met::Nothing;
@@ -176,48 +179,48 @@ impl<F: Headroom> Tunnel<F> {
         if !is_open {
             return self.counts.drop(Dropped::Session);
         }
-        if is_mac_control(frame.bytes()) {
+        let Exceptions { is_mac_control, may_be_notable } = exceptions(frame.bytes());
+        if is_mac_control {
             return self.counts.drop(Dropped::NotForward);
         }
         self.counts.unsequenced += 1;
-        to_lan(frame, ready, io);
+        ready.push(frame, may_be_notable, io);
     }
 }
 
-/// Takes the frames of a burst that continue a lane. Returns the first one that does not.
+/// Takes frames from the end of a burst for as long as they continue a lane.
 #[inline(always)]
-fn follow<I: Io<Frame: Headroom>>(
+fn follow<I: Io<Frame: Headroom>, const N: usize>(
     outer: &impl Outer,
     now: Time,
     (lane, session): (Lane, Session),
     receiver: &mut Receiver<Inner<I::Frame>>,
-    frames: &mut impl Iterator<Item = I::Frame>,
+    frames: &mut ArrayVec<I::Frame, N>,
     lan: &mut Lan<'_, '_, I>,
-) -> Option<I::Frame> {
-    let Some(mut run) = receiver.begin_run(lane, session) else { return frames.next() };
-    let mut other = None;
-    for mut frame in frames {
+) {
+    let Some(mut run) = receiver.begin_run(lane, session) else { return };
+    while let Some(frame) = frames.last() {
         let shim = outer.shim(frame.bytes());
-        let step = shim.map_or(Step::Other, |shim| run.step(shim, receiver));
-        if let Step::Other = step {
-            other = Some(frame);
-            break;
+        match shim.map_or(Step::Other, |shim| run.step(shim, receiver)) {
+            Step::Other => break,
+            Step::Deliver => {
+                let Some(inner) = frames.pop().map(|frame| unwrap(outer, frame)) else { break };
+                lan.deliver(inner);
+            }
+            Step::Ask(order) => {
+                let Some(inner) = frames.pop().map(|frame| unwrap(outer, frame)) else { break };
+                let config = &lan.wan.config.receiver;
+                let count = receiver.take_next(config, now, (&mut run, order), inner, lan);
+                lan.counts.from_wan += count;
+            }
         }
-        outer.unwrap(&mut frame);
-        let is_for_lan = !is_mac_control(frame.bytes());
-        if is_for_lan && matches!(step, Step::Deliver) {
-            to_lan(frame, lan.ready, lan.wan.io);
-            continue;
-        }
-        let inner = Inner { frame, is_for_lan };
-        let Step::Ask(order) = step else {
-            lan.deliver(inner);
-            continue;
-        };
-        let config = &lan.wan.config.receiver;
-        let count = receiver.take_next(config, now, (&mut run, order), inner, lan);
-        lan.counts.from_wan += count;
     }
     lan.counts.from_wan += receiver.end_run(&run);
-    other
+}
+
+#[inline(always)]
+fn unwrap<F: Headroom>(outer: &impl Outer, mut frame: F) -> Inner<F> {
+    outer.unwrap(&mut frame);
+    let Exceptions { is_mac_control, may_be_notable } = exceptions(frame.bytes());
+    Inner { frame, is_for_lan: !is_mac_control, may_be_notable }
 }

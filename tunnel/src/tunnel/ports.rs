@@ -20,17 +20,44 @@ use crate::shim::Shim;
 pub(super) struct Inner<F> {
     pub frame: F,
     pub is_for_lan: bool,
+    /// See [`Exceptions`](common::wire::Exceptions).
+    pub may_be_notable: bool,
 }
 
-/// Frames that go to the LAN together. There is room for one more, always.
-pub(super) type Ready<F> = ArrayVec<F, 64>;
+/// Frames that go to the LAN together.
+pub(super) struct Ready<F> {
+    frames: ArrayVec<F, 64>,
+    /// For one of them.
+    may_be_notable: bool,
+}
 
-/// A frame goes to the LAN, behind all that are `ready`.
-#[inline(always)]
-pub(super) fn to_lan<I: Io>(frame: I::Frame, ready: &mut Ready<I::Frame>, io: &mut I) {
-    ready.push(frame);
-    if ready.is_full() {
-        io.lan_all(ready);
+impl<F: Frame> Ready<F> {
+    pub const fn new() -> Self {
+        Self { frames: ArrayVec::new_const(), may_be_notable: false }
+    }
+
+    /// A frame goes to the LAN, behind all that are ready.
+    #[inline(always)]
+    pub fn push<I: Io<Frame = F>>(&mut self, frame: F, may_be_notable: bool, io: &mut I)
+    where
+        F: Headroom,
+    {
+        if let Err(full) = self.frames.try_push(frame) {
+            self.send(io);
+            self.frames.push(full.element());
+        }
+        if may_be_notable {
+            self.may_be_notable = true;
+        }
+    }
+
+    /// All go now.
+    #[inline(always)]
+    pub fn send<I: Io<Frame = F>>(&mut self, io: &mut I)
+    where
+        F: Headroom,
+    {
+        io.lan_all(&mut self.frames, core::mem::take(&mut self.may_be_notable));
     }
 }
 
@@ -237,10 +264,10 @@ impl<I: Io> Deliver<Inner<I::Frame>> for Lan<'_, '_, I>
 where
     I::Frame: Headroom,
 {
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, inner: Inner<I::Frame>) {
         if inner.is_for_lan {
-            to_lan(inner.frame, self.ready, self.wan.io);
+            self.ready.push(inner.frame, inner.may_be_notable, self.wan.io);
         } else {
             self.counts.after_order += 1;
             self.counts.drop(Dropped::Mark);

@@ -38,7 +38,7 @@ impl Io for Ports {
         self.wan.push((port, packet.bytes().to_vec()));
     }
 
-    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<HeapFrame, N>) {
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<HeapFrame, N>, _: bool) {
         self.lan.extend(frames.drain(..).map(|frame| frame.bytes().to_vec()));
     }
 

@@ -148,7 +148,7 @@ impl Io for Ports {
         self.wan.push((port, class, packet.bytes().to_vec()));
     }
 
-    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<HeapFrame, N>) {
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<HeapFrame, N>, _: bool) {
         self.lan.extend(frames.drain(..).map(|frame| frame.bytes().to_vec()));
     }
 
