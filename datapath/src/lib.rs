@@ -19,7 +19,7 @@ use common::recorder::Recorder;
 use common::time::{Span, Time};
 use common::wire::MacAddr;
 use switch::{FlowName, IpNet, Switch};
-use tunnel::{Port, Setting, Tunnel};
+use tunnel::{Port, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
 pub use owners::Owners;
@@ -141,13 +141,6 @@ impl<F: Headroom> Datapath<F> {
         match self {
             Self::Switch(switch) => switch.drain(now, pool, ports),
             Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).drain(),
-        }
-    }
-
-    /// Works by another setting of the tunnel from the next frame on.
-    pub fn set(&mut self, setting: Setting) {
-        if let Self::Tunnel(tunnel) = self {
-            tunnel.set(setting);
         }
     }
 

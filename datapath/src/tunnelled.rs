@@ -6,7 +6,7 @@ use common::frame::{Class, Headroom, Packet, Pool, Side};
 use common::time::{Span, Time};
 use common::wire::{MacAddr, Meta};
 use switch::{FlowName, IpNet};
-use tunnel::{Flow, Io, Port, Setting, Tunnel};
+use tunnel::{Flow, Io, Port, Tunnel};
 
 use crate::lan::{BURST, LanRepair};
 use crate::{Ports, Settings};
@@ -114,10 +114,6 @@ impl<F: Headroom> Tunnelled<F> {
 
     pub(crate) fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
         self.tunnel.set_next_hop(port, mac);
-    }
-
-    pub(crate) fn set(&mut self, setting: Setting) {
-        self.tunnel.set(setting);
     }
 
     pub(crate) fn set_keys(&mut self, keys: &Keys) {

@@ -5,7 +5,6 @@ use std::fmt;
 use common::control::Keys;
 use datapath::Settings;
 use switch::{FlowName, IpNet};
-use tunnel::Setting;
 
 use crate::config::{self, Config, Pairs, Pool};
 use crate::shares::{keys, settings};
@@ -13,14 +12,12 @@ use crate::shares::{keys, settings};
 /// A change that a worker applies between two bursts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A setting of the tunnel.
-    Setting(Setting),
     /// The keys of control messages.
     Keys(Keys),
     /// Destinations that have a gateway in front of them.
     RemotePrefixes(Vec<IpNet>),
-    /// How losses are repaired, by which timers, and the sizes of the pools.
-    Recovery(Box<Settings>),
+    /// All settings of the datapath: how losses are repaired, by which timers, the pools, and the choice of lanes.
+    Settings(Box<Settings>),
     /// Whether a flow is protected. It is no part of the configuration.
     Protection(FlowName, bool),
 }
@@ -140,16 +137,8 @@ pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applie
     if running.peer.remote_prefixes != new.peer.remote_prefixes {
         changes.push(Change::RemotePrefixes(new.peer.remote_prefixes.clone()));
     }
-    if running.tunnel.spray != new.tunnel.spray {
-        changes.push(Change::Setting(Setting::Spray(new.tunnel.spray)));
-    }
-    if running.tunnel.resend_copies != new.tunnel.resend_copies {
-        changes.push(Change::Setting(Setting::ResendCopies(new.tunnel.resend_copies)));
-    }
-    let is_setting =
-        |name: &String| name.starts_with("recovery.") || name.starts_with("congestion.");
-    if names.iter().any(is_setting) {
-        changes.push(Change::Recovery(Box::new(settings(new))));
+    if names.iter().any(|name| !name.starts_with("peer.")) {
+        changes.push(Change::Settings(Box::new(settings(new))));
     }
     Ok(Applied { changes, names })
 }
@@ -188,8 +177,10 @@ mod tests {
         let running = tunnel("");
         assert_eq!(changes(&running, &tunnel(""), &running.pool), Ok(Applied::default()));
         let both = "spray = \"reps\"\nresend_copies = 1\n";
-        let expected = [Setting::Spray(Policy::Reps), Setting::ResendCopies(1)];
-        assert_eq!(changed(&running, &tunnel(both)), Ok(expected.map(Change::Setting).into()));
+        let new = tunnel(both);
+        assert_eq!((new.tunnel.spray, new.tunnel.resend_copies), (Policy::Reps, 1));
+        let expected = Change::Settings(Box::new(settings(&new)));
+        assert_eq!(changed(&running, &new), Ok(vec![expected]));
         let refused = changed(&running, &tunnel("spray = \"reps\"\nrx_desc = 512\n"));
         // The pool follows from it.
         assert_eq!(refused, Err("a restart is needed for wan.rx_desc, pool.mbufs".to_owned()));
@@ -228,7 +219,7 @@ mod tests {
         let key = rest.split(' ').next().unwrap();
         let name = format!("{}.{key}", section.trim_matches(['[', ']']));
         assert_eq!(applied.names, [name], "{line}");
-        assert_eq!(applied.changes, [Change::Recovery(Box::new(settings(new)))], "{line}");
+        assert_eq!(applied.changes, [Change::Settings(Box::new(settings(new)))], "{line}");
         // And back.
         assert!(changes(new, running, &running.pool).is_ok(), "{line}");
     }
@@ -288,7 +279,7 @@ mod tests {
         };
         let (start, other) = (pools(64, 64), pools(16, 112));
         let changes = changed(&start, &other);
-        let Ok([Change::Recovery(settings)]) = changes.as_deref() else { panic!("{changes:?}") };
+        let Ok([Change::Settings(settings)]) = changes.as_deref() else { panic!("{changes:?}") };
         let (boot, whole) = (common::control::BootId(1), tunnel::Part::WHOLE);
         let fresh = crate::shares::tunnel_config(&other, boot, &[[2; 6]], whole);
         assert_eq!(settings.tunnel, tunnel::Tuning::of(&fresh.sender, &fresh.receiver));

@@ -102,6 +102,8 @@ fn tuning(config: &Config) -> Tuning {
     let (frames, tuning) = (config.pool_frames_of_part(), &config.recovery.tuning);
     Tuning {
         rtt: tuning.rtt_guess,
+        spray: config.tunnel.spray,
+        resend_copies: config.tunnel.resend_copies,
         cache_max: frames.resend_cache as usize,
         waiting_max: (frames.reorder_pool - lan_reorder_frames(config)) as usize,
         give_up: tuning.give_up.unwrap_or(GIVE_UP),

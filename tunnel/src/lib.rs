@@ -36,8 +36,6 @@ pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
 pub use paths::PathState;
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
-pub use sender::{
-    BUCKETS, Health, Recover, Sender, SenderConfig, Sent, Setting, Transmit, report_interval,
-};
+pub use sender::{BUCKETS, Health, Recover, Sender, SenderConfig, Sent, Transmit, report_interval};
 pub use tuning::Tuning;
 pub use tunnel::{Config, Counts, Dropped, Io, LaneState, Tunnel};

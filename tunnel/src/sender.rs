@@ -57,15 +57,6 @@ pub struct SenderConfig {
     pub resend_copies: u8,
 }
 
-/// A setting that may change while frames are sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Setting {
-    /// [`SenderConfig::spray`]
-    Spray(Policy),
-    /// [`SenderConfig::resend_copies`]
-    ResendCopies(u8),
-}
-
 /// The way of new frames out of a sender.
 pub trait Transmit<F> {
     /// A handle on a frame that was sent.

@@ -1,16 +1,21 @@
-//! Timers and pools, which may change while frames cross.
+//! Settings that may change while frames cross.
 
 use common::time::Span;
 use common::verdict::Tolerance;
 
 use crate::receiver::ReceiverConfig;
 use crate::sender::SenderConfig;
+use crate::spray::Policy;
 
-/// Timers and pools of an end of a tunnel.
+/// Settings of an end of a tunnel that change while it works: timers, pools and the choice of lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
     /// [`SenderConfig::rtt`]
     pub rtt: Span,
+    /// [`SenderConfig::spray`]
+    pub spray: Policy,
+    /// [`SenderConfig::resend_copies`]
+    pub resend_copies: u8,
     /// [`SenderConfig::cache_max`]
     pub cache_max: usize,
     /// [`ReceiverConfig::waiting_max`]; more than [`ReceiverConfig::waiting_room`] counts as that.
@@ -28,6 +33,8 @@ impl Tuning {
     pub const fn of(sender: &SenderConfig, receiver: &ReceiverConfig) -> Self {
         Self {
             rtt: sender.rtt,
+            spray: sender.spray,
+            resend_copies: sender.resend_copies,
             cache_max: sender.cache_max,
             waiting_max: receiver.waiting_max,
             give_up: sender.give_up,

@@ -25,7 +25,7 @@ use crate::encapsulation::Encapsulation;
 use crate::message::{self, Message, PathEcho};
 use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
-use crate::sender::{Health, Sender, SenderConfig, Sent, Setting};
+use crate::sender::{Health, Sender, SenderConfig, Sent};
 use crate::session::{Change, End, EndPoint, SessionConfig};
 use crate::tuning::Tuning;
 
@@ -201,13 +201,7 @@ impl<F: Headroom> Tunnel<F> {
         self.sender.health(lane)
     }
 
-    /// Works by another setting from the next frame on. R-TUN-54
-    pub fn set(&mut self, setting: Setting) {
-        self.sender.set(&mut self.config.sender, setting);
-        self.due = self.deadline();
-    }
-
-    /// Works by other timers and pools from now on. R-TUN-60
+    /// Works by other timers, pools and choices of lanes from now on. R-TUN-54, R-TUN-60
     pub fn retune(&mut self, now: Time, tuning: &Tuning) {
         self.sender.retune(&mut self.config.sender, now, tuning);
         self.receiver.retune(&mut self.config.receiver, now, tuning);

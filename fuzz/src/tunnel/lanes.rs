@@ -11,7 +11,7 @@ use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
-    Setting, Transmit, Tuning, WireNumber,
+    Transmit, Tuning, WireNumber,
 };
 
 const LANES: u8 = 2;
@@ -196,6 +196,8 @@ impl World {
         let ms = |input: &mut Input<'_>| Span::from_millis(input.choose(&[1, 4, 40]));
         let tuning = Tuning {
             rtt: ms(input),
+            spray: self.sender.0.spray,
+            resend_copies: self.sender.0.resend_copies,
             cache_max: input.choose(&[0, 3, 99, 999]),
             waiting_max: input.choose(&[0, 1, 4, 999]),
             give_up: ms(input),
@@ -222,8 +224,12 @@ impl World {
     /// The operator sets how lanes are chosen and how often a lost frame is sent again. From now on the sender chooses.
     fn set(&mut self, to: u8) {
         let (config, sender) = &mut self.sender;
-        sender.set(config, Setting::Spray(POLICIES[usize::from(to & 7) % POLICIES.len()]));
-        sender.set(config, Setting::ResendCopies(1 + (to >> 3 & 1)));
+        let tuning = Tuning {
+            spray: POLICIES[usize::from(to & 7) % POLICIES.len()],
+            resend_copies: 1 + (to >> 3 & 1),
+            ..Tuning::of(config, &self.receiver.0)
+        };
+        sender.retune(config, self.now, &tuning);
         self.chooses = Some([to & 16 != 0, to & 32 != 0]);
     }
 

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde_json::Value;
 use switch::FlowName;
-use tunnel::Setting;
 
 use crate::config::{self, Config};
 use crate::reload::Change;
@@ -101,7 +100,7 @@ impl Parameters {
         }
         let Some([file, config]) = inner.configs.clone() else { return Err(Refused::Unknown) };
         let new = config::with(&config, name, value).map_err(Refused::Unfit)?;
-        inner.send(&[change_of(name, &new)])?;
+        inner.send(&[Change::Settings(Box::new(settings(&new)))])?;
         inner.configs = Some([file, new]);
         let set = inner.parameters().into_iter().find(|parameter| parameter.name == name);
         set.ok_or(Refused::Unknown)
@@ -157,7 +156,7 @@ impl Inner {
         }
         let mut changes = changes.to_vec();
         for change in &mut changes {
-            if let Change::Recovery(recovery) = change {
+            if let Change::Settings(recovery) = change {
                 **recovery = settings(&config);
             }
         }
@@ -181,26 +180,10 @@ impl Inner {
                 // It is about a flow that is known, and a worker that starts later knows none.
                 continue;
             }
-            self.set.retain(|old| !is_same_kind(old, change));
+            self.set.retain(|old| discriminant(old) != discriminant(change));
             self.set.push(change.clone());
         }
         Ok(())
-    }
-}
-
-/// What tells a worker the value of a parameter that can be set while the gateway runs.
-fn change_of(name: &str, config: &Config) -> Change {
-    match name {
-        "wan.spray" => Change::Setting(Setting::Spray(config.tunnel.spray)),
-        "wan.resend_copies" => Change::Setting(Setting::ResendCopies(config.tunnel.resend_copies)),
-        _ => Change::Recovery(Box::new(settings(config))),
-    }
-}
-
-fn is_same_kind(one: &Change, other: &Change) -> bool {
-    match (one, other) {
-        (Change::Setting(one), Change::Setting(other)) => discriminant(one) == discriminant(other),
-        _ => discriminant(one) == discriminant(other),
     }
 }
 
@@ -212,6 +195,11 @@ mod tests {
     use super::*;
     use crate::config::tests::{good, lab};
 
+    fn spray(change: Result<Change, rtrb::PopError>) -> Policy {
+        let Ok(Change::Settings(settings)) = change else { panic!("{change:?}") };
+        settings.tunnel.spray
+    }
+
     // R-TUN-54
     #[test]
     fn a_parameter_that_is_set_before_a_worker_starts_reaches_it() {
@@ -221,7 +209,7 @@ mod tests {
             assert!(parameters.set("wan.spray", policy).is_ok());
         }
         let mut worker = parameters.add_worker();
-        assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Pinned))));
+        assert_eq!(spray(worker.pop()), Policy::Pinned);
         assert!(worker.pop().is_err(), "only the newest");
     }
 
@@ -245,7 +233,7 @@ mod tests {
         let set = parameters.set("wan.spray", "pinned").map(|parameter| parameter.value);
         assert_eq!(set, Ok("pinned".into()));
         for worker in &mut workers {
-            assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Pinned))));
+            assert_eq!(spray(worker.pop()), Policy::Pinned);
             assert!(worker.pop().is_err());
         }
         let value = || {
@@ -275,7 +263,7 @@ mod tests {
             let set = parameters.set("recovery.tolerance_depth", "77").expect("it can be set");
             assert_eq!(set.value, 77);
             let (_, last) = (worker.pop(), worker.pop());
-            let Ok(Change::Recovery(found)) = last else { panic!("{last:?}") };
+            let Ok(Change::Settings(found)) = last else { panic!("{last:?}") };
             let tolerance = found.switch.tuning.tolerance;
             assert_eq!((tolerance.mode, tolerance.limits.depth), (Mode::Fixed, 77));
             assert_eq!(found.tunnel.tolerance, tolerance);
@@ -299,7 +287,7 @@ mod tests {
             let changes = crate::reload::changes(old, new, &old.pool).expect("it can be applied");
             assert_eq!(Parameters::apply_all(&[(&parameters, &changes.changes, new)]), Ok(()));
             let last = std::iter::from_fn(|| worker.pop().ok()).last();
-            let Some(Change::Recovery(found)) = last else { panic!("{last:?}") };
+            let Some(Change::Settings(found)) = last else { panic!("{last:?}") };
             let tuning = found.switch.tuning;
             let shown = parameters.config().config["recovery"]["tolerance_depth"].clone();
             assert_eq!(shown, tuning.tolerance.limits.depth);
@@ -317,7 +305,7 @@ mod tests {
         let config = good(&lab("").replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"));
         let pairs = [0, 1].map(|_| Parameters::new(&config));
         let [mut east, west] = [0, 1].map(|n| pairs[n].add_worker());
-        let changes = [Change::Setting(Setting::Spray(Policy::Reps))];
+        let changes = [Change::Settings(Box::new(settings(&config)))];
         let apply = || Parameters::apply_all(&[0, 1].map(|n| (&pairs[n], &changes[..], &config)));
         for _ in 0..DEPTH {
             assert_eq!(apply(), Ok(()));

@@ -91,7 +91,6 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use tunnel::Setting;
     use tunnel::spray::Policy;
 
     use super::*;
@@ -183,7 +182,8 @@ mod tests {
             let answer = unix("PUT", &format!("/parameters/{name}"), value);
             assert!(parts.iter().all(|part| answer.contains(part)), "{answer}");
         }
-        assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Reps))));
+        let Ok(Change::Settings(set)) = worker.pop() else { panic!("no settings") };
+        assert_eq!(set.tunnel.spray, Policy::Reps);
         assert!(worker.pop().is_err());
         assert!(unix("GET", "/parameters", "").contains("\"wan.spray\",\"value\":\"reps\""));
         assert!(unix("GET", "/healthz", "").starts_with("HTTP/1.1 503"));

@@ -188,8 +188,7 @@ impl<F: Headroom> Plane<F> {
                 Change::Protection(flow, is_on) => {
                     path.set_protection(flow, *is_on, now, pool, &mut out);
                 }
-                Change::Setting(setting) => path.set(*setting),
-                Change::Recovery(settings) => path.set_settings(settings, now),
+                Change::Settings(settings) => path.set_settings(settings, now),
                 Change::Keys(keys) => path.set_keys(keys),
                 Change::RemotePrefixes(prefixes) => path.set_remote_prefixes(prefixes),
             }

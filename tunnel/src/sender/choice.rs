@@ -5,7 +5,7 @@ use common::time::{Span, Time};
 use super::outgoing::Outgoing;
 use super::predecessors::Predecessors;
 use super::silence::Others;
-use super::{Health, Recover, Sender, SenderConfig, Setting};
+use super::{Health, Recover, Sender, SenderConfig};
 use crate::flow::Order;
 use crate::number::{Lane, Session};
 use crate::spray::{Lanes, Spray};
@@ -68,23 +68,9 @@ impl<K> Sender<K> {
         self.spray.choose(now, order, &mut View { lanes: &self.lanes, flows: &self.flows, wait })
     }
 
-    /// Works by another setting from the next frame on, and puts it into `config`. R-TUN-54
-    pub fn set(&mut self, config: &mut SenderConfig, setting: Setting) {
-        match setting {
-            Setting::Spray(policy) => {
-                config.spray = policy;
-                self.spray = spray(config, self.session);
-                self.choices = u32::MAX;
-            }
-            Setting::ResendCopies(copies) => {
-                config.resend_copies = copies;
-                self.copies.set(config);
-            }
-        }
-    }
-
-    /// Works by another guess of the round trip, where it is not measured, and another cache from now on, and puts them into
-    /// `config`. What a smaller cache has no room for stays until it is reported. R-TUN-60
+    /// Works by another guess of the round trip, where it is not measured, another cache, and another choice of lanes and number
+    /// of copies from the next frame on, and puts them into `config`. What a smaller cache has no room for stays until it is
+    /// reported. R-TUN-54, R-TUN-60
     pub fn retune(&mut self, config: &mut SenderConfig, now: Time, tuning: &Tuning) {
         if config.rtt != tuning.rtt {
             self.lanes.iter_mut().for_each(|lane| lane.guess(now, tuning.rtt));
@@ -92,6 +78,15 @@ impl<K> Sender<K> {
         }
         (config.rtt, config.cache_max) = (tuning.rtt, tuning.cache_max);
         (config.give_up, self.give_up) = (tuning.give_up, tuning.give_up);
+        if config.spray != tuning.spray {
+            config.spray = tuning.spray;
+            self.spray = spray(config, self.session);
+            self.choices = u32::MAX;
+        }
+        if config.resend_copies != tuning.resend_copies {
+            config.resend_copies = tuning.resend_copies;
+            self.copies.set(config);
+        }
     }
 
     /// When the lanes are measured; [`Time::NEVER`] if they need not be.

@@ -6,7 +6,7 @@ use crate::support::ends::{FIRST, Out, SESSION, all_move, fall_silent, lane, ms,
 use crate::support::lanes::{Scenario, World, assert_all_in_order, scenario};
 use tunnel::message::{Echo, Report, Skip};
 use tunnel::spray::Policy;
-use tunnel::{Health, Lane, Order, Sender, SenderConfig, Setting, WireNumber};
+use tunnel::{Health, Lane, Order, Sender, SenderConfig, Tuning, WireNumber};
 
 /// R-TUN-34: where 5 % is lost, hardly a frame is lost twice in a row, and none is delivered twice.
 #[test]
@@ -31,23 +31,25 @@ fn a_copy_spares_the_loss_of_a_retransmission() {
 /// R-TUN-54: copies begin and end while frames are sent.
 #[test]
 fn copies_may_be_turned_on_and_off() {
-    let run = |copies, settings| {
+    let run = |copies, later: Option<u8>| {
         let mut world = World::new(Scenario {
             delays: vec![5_000; 4],
             loss: [0.05, 0.0],
             frames: 40_000,
             spray: Some(Policy::Earliest),
             copies,
-            settings,
             ..scenario(5)
         });
+        let base = world.tuning();
+        let tuning = |resend_copies| (39_000, Tuning { resend_copies, ..base });
+        world.scenario.tunings = later.map(tuning).into_iter().collect();
         let delivered = world.run();
         assert_all_in_order(&world, &delivered);
         world.sender.1.counts().resent_again
     };
-    let off = run(1, Vec::new());
-    let turned_off = run(2, vec![(39_000, Setting::ResendCopies(1))]);
-    let turned_on = run(1, vec![(39_000, Setting::ResendCopies(2))]);
+    let off = run(1, None);
+    let turned_off = run(2, Some(1));
+    let turned_on = run(1, Some(2));
     assert!(turned_off > off / 2 && turned_on * 5 < off, "{off} {turned_off} {turned_on}");
 }
 

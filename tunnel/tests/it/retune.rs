@@ -6,6 +6,7 @@ use common::time::{Span, Time};
 use common::verdict::{Mode, Tolerance};
 use proptest::prelude::*;
 use tunnel::message::Skip;
+use tunnel::spray::Policy;
 use tunnel::{Flow, Health, Order, SenderConfig, Tuning, WireNumber};
 
 const SPACING: Span = Span::from_micros(100);
@@ -46,7 +47,17 @@ fn tunings(
     let tuning =
         tuning.prop_map(|(rtt, give_up, report_interval, mode, cache_max, waiting_max)| {
             let tolerance = Tolerance { mode, ..Tolerance::default() };
-            Tuning { rtt, cache_max, waiting_max, give_up, report_interval, tolerance }
+            Tuning {
+                rtt,
+                // Those of the scenario.
+                spray: Policy::default(),
+                resend_copies: 2,
+                cache_max,
+                waiting_max,
+                give_up,
+                report_interval,
+                tolerance,
+            }
         });
     prop::collection::vec((0..3_000_u64, tuning), 0..30)
 }

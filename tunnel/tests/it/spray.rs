@@ -4,7 +4,7 @@ use crate::support::lanes::*;
 use common::time::{Span, Time};
 use proptest::prelude::*;
 use tunnel::spray::{Lanes, Policy, Spray};
-use tunnel::{Lane, Order, Setting};
+use tunnel::{Lane, Order, Tuning};
 
 const ALL: [Policy; 5] =
     [Policy::Pinned, Policy::Oblivious, Policy::Reps, Policy::Strack, Policy::Earliest];
@@ -82,19 +82,19 @@ fn unequal_ports_are_filled_and_nothing_is_taken_for_lost() {
 /// R-TUN-54: each policy takes effect from the next frame on, and no frame is lost, doubled or overtaken.
 #[test]
 fn a_policy_may_change_while_frames_are_sent() {
-    let settings = ALL
-        .iter()
-        .enumerate()
-        .map(|(n, policy)| (20_000 - 4_000 * n as u64, Setting::Spray(*policy)));
     let mut world = World::new(Scenario {
         delays: vec![5_000, 6_000, 7_000, 8_000],
         loss: [0.02; 2],
         spray: Some(Policy::Earliest),
         frames: 24_000,
         flows: 1,
-        settings: settings.collect(),
         ..scenario(9)
     });
+    let base = world.tuning();
+    let tuning = |(n, policy): (usize, &Policy)| {
+        (20_000 - 4_000 * n as u64, Tuning { spray: *policy, ..base })
+    };
+    world.scenario.tunings = ALL.iter().enumerate().map(tuning).collect();
     assert_lossless(&mut world);
     assert_eq!(world.sender.0.spray, Policy::Earliest, "the last one");
 
@@ -107,9 +107,10 @@ fn a_policy_may_change_while_frames_are_sent() {
             flows: 1,
             frames: 8_000,
             pause: 60,
-            settings: vec![(left, Setting::Spray(Policy::Pinned))],
             ..scenario(9)
         });
+        let tuning = Tuning { spray: Policy::Pinned, ..world.tuning() };
+        world.scenario.tunings = vec![(left, tuning)];
         assert_lossless(&mut world);
         let most = world.used.iter().copied().max().unwrap_or(0);
         (most, world.used)

@@ -13,7 +13,7 @@ use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Division, Part, ReceiverConfig, SenderConfig, Setting};
+use tunnel::{Division, Part, ReceiverConfig, SenderConfig};
 
 use super::*;
 use crate::config::Idle;
@@ -322,7 +322,12 @@ fn a_setting_reaches_the_tunnel_and_loses_no_frame() {
     for (n, frame) in sent.iter().enumerate() {
         link.boxes[0].rx[0].arrive(frame.clone());
         if n == 1_000 {
-            link.boxes[0].set.push(Change::Setting(Setting::Spray(Policy::Pinned))).expect("room");
+            let config = config(1);
+            let start = tunnel::Tuning::of(&config.sender, &config.receiver);
+            let tunnel = tunnel::Tuning { spray: Policy::Pinned, ..start };
+            let switch = switch::Config::lab(switch::Recovery::Off, 1, 1).settings();
+            let change = Change::Settings(Box::new(datapath::Settings { switch, tunnel }));
+            link.boxes[0].set.push(change).expect("room");
         }
         link.step();
     }

@@ -12,7 +12,7 @@ use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Health, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
-    Setting, Transmit, Tuning, report_interval,
+    Transmit, Tuning, report_interval,
 };
 
 /// Frame of `flow`, sent behind `acks` ACKs and `n` other frames.
@@ -70,8 +70,6 @@ pub struct Scenario {
     pub marks: Option<u8>,
     /// Transmissions of a lost frame.
     pub copies: u8,
-    /// Settings that change when so many frames are left to be sent.
-    pub settings: Vec<(u64, Setting)>,
     /// Timers and pools that both ends change to when so many frames are left to be sent.
     pub tunings: Vec<(u64, Tuning)>,
     pub noise: Noise,
@@ -189,6 +187,11 @@ pub struct World {
 pub const START: Time = Time::from_nanos(1_000_000_000);
 
 impl World {
+    /// The settings that may change.
+    pub fn tuning(&self) -> Tuning {
+        Tuning::of(&self.sender.0, &self.receiver.0)
+    }
+
     pub fn new(scenario: Scenario) -> Self {
         let lanes = scenario.delays.len() as u8;
         let rtt = Span::from_millis(10);
@@ -335,8 +338,6 @@ impl World {
                     _ => Order::Response(flow),
                 };
                 let (config, sender) = &mut self.sender;
-                let due = self.scenario.settings.iter().filter(|(at, _)| *at == left);
-                due.for_each(|(_, setting)| sender.set(config, *setting));
                 for (_, tuning) in self.scenario.tunings.iter().filter(|(at, _)| *at == left) {
                     sender.retune(config, now, tuning);
                     self.receiver.1.retune(&mut self.receiver.0, now, tuning);
@@ -456,7 +457,6 @@ pub fn scenario(seed: u64) -> Scenario {
         are_ports_blind: false,
         marks: None,
         copies: 2,
-        settings: Vec::new(),
         tunings: Vec::new(),
         noise: Noise::default(),
         refused: None,

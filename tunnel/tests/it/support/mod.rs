@@ -19,7 +19,9 @@ use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+use tunnel::{
+    Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tuning, Tunnel, report_interval,
+};
 
 pub use self::kind::Kind;
 
@@ -293,6 +295,13 @@ impl World {
 
     pub fn close(&mut self, me: usize) {
         self.work(me, |tunnel, now, ports| tunnel.close(now, ports));
+    }
+
+    /// A box chooses lanes by `policy` from now on.
+    pub fn spray(&mut self, me: usize, policy: Policy) {
+        let Config { sender, receiver, .. } = self.boxes[me].config();
+        let tuning = Tuning { spray: policy, ..Tuning::of(sender, receiver) };
+        self.boxes[me].retune(self.now, &tuning);
     }
 
     /// Both boxes agree, and know the path.

@@ -5,7 +5,7 @@ use common::control::Keys;
 use common::time::Span;
 use tunnel::message::{self, Message};
 use tunnel::spray::Policy;
-use tunnel::{Health, Lane, Port, Sent, Setting};
+use tunnel::{Health, Lane, Port, Sent};
 
 fn world(kind: Kind, ports: u8, is_crossed: bool) -> World {
     let mut world = World::new(Scenario { kind, ports, is_crossed, ..Scenario::default() });
@@ -165,7 +165,7 @@ fn a_peer_that_stands_still_is_no_dead_lane() {
 fn a_peer_that_stands_still_for_long_makes_no_lane_suspect_where_all_carry_frames() {
     for still in 0..2 {
         let mut world = world(Kind::Ethernet, 3, false);
-        world.boxes[1 - still].set(Setting::Spray(Policy::Oblivious));
+        world.spray(1 - still, Policy::Oblivious);
         let sent = stand_still(&mut world, still, 35);
         assert_eq!((sent.suspected, sent.moved), (0, 0), "{still}");
     }

@@ -4,15 +4,13 @@ use crate::support::{Kind, Scenario, World};
 use common::control::Keys;
 use tunnel::message::{self, Message, Reports};
 use tunnel::spray::Policy;
-use tunnel::{Health, Lane, Setting};
+use tunnel::{Health, Lane};
 
 /// Two boxes with four lanes on two ports, which all carry frames.
 fn world() -> World {
     let mut world = World::new(Scenario { kind: Kind::UdpV4, ports: 2, ..Scenario::default() });
     world.settle();
-    for end in &mut world.boxes {
-        end.set(Setting::Spray(Policy::Oblivious));
-    }
+    (0..2).for_each(|me| world.spray(me, Policy::Oblivious));
     world
 }
 

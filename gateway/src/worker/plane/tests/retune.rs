@@ -25,7 +25,7 @@ fn timers_and_pools_reach_the_tunnel_and_lose_no_frame() {
                     report_interval: Span::from_micros([1_000, 100, 400][k]),
                     ..start
                 };
-                let change = Change::Recovery(Box::new(datapath::Settings { switch, tunnel }));
+                let change = Change::Settings(Box::new(datapath::Settings { switch, tunnel }));
                 link.boxes[me].set.push(change).expect("room");
             }
         }
