@@ -137,18 +137,10 @@ impl<F: Headroom> LanRepair<F> {
             && frames.iter().any(|frame| is_one(frame.bytes()))
     }
 
-    /// The frames of a burst that are for the switch whatever hosts they are of. R-TUN-27
+    /// Whether all RoCE goes through the switch. R-TUN-27
     #[inline]
-    pub(crate) fn pick_all<const N: usize>(&self, frames: &mut ArrayVec<F, N>) -> ArrayVec<F, N> {
-        if self.watch.which() == Which::AfterNak {
-            return ArrayVec::new();
-        }
-        if frames.iter().all(|frame| is_roce(frame.bytes())) {
-            return frames.take();
-        }
-        let (roce, others) = frames.take().into_iter().partition(|frame| is_roce(frame.bytes()));
-        *frames = others;
-        roce
+    pub(crate) fn takes_all(&self) -> bool {
+        self.watch.which() == Which::All
     }
 
     /// Says which frames from the LAN go to the tunnel, and their order there. The others are for the switch: it drops messages of
@@ -201,7 +193,9 @@ impl<F: Headroom> LanRepair<F> {
     ) where
         S: Ports<Frame = F>,
     {
-        self.delivered.extend(self.pick_all(frames));
+        if self.takes_all() {
+            take_roce(frames, |frame| self.delivered.push(frame));
+        }
         let mut direct = ArrayVec::<F, N>::new();
         for frame in frames.drain(..) {
             match self.watch.way(Side::Wan, frame.bytes(), now) {
@@ -305,6 +299,20 @@ impl<F: Headroom> LanRepair<F> {
             }
         }
         !burst.is_empty()
+    }
+}
+
+/// Takes RoCE out of a burst.
+pub(crate) fn take_roce<F: Frame, const N: usize>(
+    frames: &mut ArrayVec<F, N>,
+    mut to: impl FnMut(F),
+) {
+    let mut others = ArrayVec::<F, N>::new();
+    for frame in frames.drain(..) {
+        if is_roce(frame.bytes()) { to(frame) } else { others.push(frame) }
+    }
+    if !others.is_empty() {
+        *frames = others;
     }
 }
 

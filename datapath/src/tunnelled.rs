@@ -8,7 +8,7 @@ use common::wire::{MacAddr, Meta};
 use switch::{FlowName, IpNet};
 use tunnel::{Flow, Io, Port, Tunnel};
 
-use crate::lan::{BURST, LanRepair};
+use crate::lan::{BURST, LanRepair, take_roce};
 use crate::{Ports, Settings};
 
 /// A tunnel, with or without repair of the LANs in front of it.
@@ -246,7 +246,10 @@ where
         let Self { path, now, pool, ports } = self;
         let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };
         let mut io = TunnelIo { pool: *pool, ports: *ports, lan: None };
-        let (count, mut repaired) = (frames.len(), lan.pick_all(frames));
+        let (count, mut repaired) = (frames.len(), ArrayVec::new());
+        if lan.takes_all() {
+            take_roce(frames, |frame| repaired.push(frame));
+        }
         if !frames.is_empty() {
             let pick = lan.pick(*now);
             tunnel.on_some_of_lan_burst(*now, frames, pick, &mut repaired, &mut io);
