@@ -1,12 +1,13 @@
 //! Keeps `docs/configuration.md` true to the parser.
 //!
 //! The page has a row for each key, in the parser's order. The words about a key are
-//! written there; the values that it takes and its default are the parser's.
+//! written there; the values that it takes, its default and when it is applied are the table's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Config, alone as parse, parameters, port_pairs};
+use super::keys::KEYS;
+use super::{Applied, Config, alone as parse, parameters, port_pairs};
 
 /// Two ports and no secret.
 const LEAST: &str = "[lan]\ndevice = \"0000:3b:00.0\"\n[wan]\ndevice = \"0000:3b:00.1\"\n\
@@ -69,7 +70,17 @@ fn is_in_words(default: &str) -> bool {
     default != "required" && code.is_none_or(|code| code.contains('`'))
 }
 
-/// `page` with the parser's values and defaults, and the keys of its rows.
+/// When a changed value of a key is applied. Queue pairs and pairs of ports are those of the start.
+fn applied(key: &str) -> &'static str {
+    let row = KEYS.iter().find(|row| row.name() == key);
+    match row.map_or(Applied::Start, |row| row.applied()) {
+        Applied::Start => "start",
+        Applied::Reload => "reload",
+        Applied::Request => "request",
+    }
+}
+
+/// `page` with the cells that follow from the table, and the keys of its rows.
 fn renew(page: &str) -> (String, Vec<String>) {
     let (asked, defaults): (BTreeMap<_, _>, _) = (asked().into_iter().collect(), defaults());
     let (mut section, mut keys, mut new) = (String::new(), Vec::new(), String::new());
@@ -78,15 +89,15 @@ fn renew(page: &str) -> (String, Vec<String>) {
             let name = title.trim_start_matches(['`', '[']).split_once(']');
             section = name.map_or(String::new(), |(name, _)| format!("{name}."));
         }
-        let cells: Vec<_> = line.splitn(5, " | ").collect();
-        if let [name, _, default, effect, change] = cells[..]
+        let cells: Vec<_> = line.splitn(6, " | ").collect();
+        if let [name, _, default, _, effect, change] = cells[..]
             && let Some(key) = name.strip_prefix("| `").and_then(|name| name.strip_suffix('`'))
         {
             let key = format!("{section}{key}");
             let values = asked.get(&key).map_or(String::new(), |allowed| values(allowed));
             let fixed = defaults.get(&key).filter(|_| !is_in_words(default));
             let default = fixed.map_or(default, |fixed| fixed);
-            new += &[name, &values, default, effect, change].join(" | ");
+            new += &[name, &values, default, applied(&key), effect, change].join(" | ");
             keys.push(key);
         } else {
             new += line;
@@ -96,7 +107,7 @@ fn renew(page: &str) -> (String, Vec<String>) {
     (new, keys)
 }
 
-/// `LR2_RENEW_SNAPSHOTS=1` writes the parser's values and defaults into the page.
+/// `LR2_RENEW_SNAPSHOTS=1` writes the cells that follow from the table into the page.
 #[test]
 fn the_page_has_every_key_as_the_parser_has_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
