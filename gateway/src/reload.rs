@@ -158,6 +158,8 @@ fn fits(changed: &[&str], new: &Config, reserved: &Pool) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use tunnel::spray::Policy;
 
     use super::*;
@@ -213,12 +215,26 @@ mod tests {
         "[congestion]\ncnp = \"off\"",
     ];
 
-    fn is_taken_over(running: &Config, new: &Config, line: &str) {
-        let applied = changes(running, new, &running.pool).expect(line);
+    /// The key of a line.
+    fn name(line: &str) -> String {
         let (section, rest) = line.split_once('\n').unwrap();
         let key = rest.split(' ').next().unwrap();
-        let name = format!("{}.{key}", section.trim_matches(['[', ']']));
-        assert_eq!(applied.names, [name], "{line}");
+        format!("{}.{key}", section.trim_matches(['[', ']']))
+    }
+
+    /// A row of the table that is not applied at the start has a line here, or a test of its own.
+    #[test]
+    fn every_key_that_is_applied_while_running_is_tried() {
+        let own = ["recovery.mode", "wan.spray", "wan.resend_copies"];
+        let peer = ["peer.key_file", "peer.previous_key_file", "peer.remote_prefixes"];
+        let lines = LINES.iter().map(|line| name(line));
+        let tried: BTreeSet<_> = lines.chain(own.into_iter().chain(peer).map(Into::into)).collect();
+        assert_eq!(tried, config::values::applied_running().map(str::to_owned).collect());
+    }
+
+    fn is_taken_over(running: &Config, new: &Config, line: &str) {
+        let applied = changes(running, new, &running.pool).expect(line);
+        assert_eq!(applied.names, [name(line)], "{line}");
         assert_eq!(applied.changes, [Change::Settings(Box::new(settings(new)))], "{line}");
         // And back.
         assert!(changes(new, running, &running.pool).is_ok(), "{line}");

@@ -26,7 +26,7 @@ mod secret;
 #[cfg(test)]
 pub(crate) mod tests;
 mod udp;
-mod values;
+pub(crate) mod values;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -173,6 +173,12 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     all
 }
 
+/// The keys that are applied while the gateway runs.
+#[cfg(test)]
+pub(crate) fn applied_running() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter(|row| row.applied() != Applied::Start).map(|row| row.name())
+}
+
 /// The row of a key that a request can set.
 fn settable(name: &str) -> Option<&'static dyn Row> {
     KEYS.iter().copied().find(|row| row.name() == name && row.applied() == Applied::Request)
