@@ -184,7 +184,7 @@ local lr2t = Proto("lr2t", "LR2 tunnel")
 lr2t.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "wan.tunnel_ethertype of the gateways")
 lr2t.prefs.port = Pref.uint("UDP port", 49791, "wan.tunnel_port of the gateways")
 
-local TYPES = { [0] = "frame", [1] = "resent frame", [3] = "control message" }
+local TYPES = { [0] = "frame", [1] = "resent frame", [2] = "repair frame", [3] = "control message" }
 local MESSAGES = { [1] = "HELLO", [2] = "REPORT", [3] = "PROBE", [4] = "SKIP", [5] = "BYE", [6] = "PATH", [7] = "PATH_ECHO" }
 
 local t = {
@@ -199,6 +199,13 @@ local t = {
     before = ProtoField.uint32("lr2t.predecessor.number", "Number of the predecessor"),
     original_lane = ProtoField.uint8("lr2t.original.lane", "Lane of the first transmission"),
     original = ProtoField.uint32("lr2t.original.number", "Number of the first transmission"),
+    windows = ProtoField.uint8("lr2t.repair.windows", "Windows, less 1", base.DEC, nil, 0xf0),
+    streams = ProtoField.uint8("lr2t.repair.streams", "Streams (log2)", base.DEC, nil, 0x0f),
+    every = ProtoField.uint8("lr2t.repair.every", "Numbers of a stream for each repair frame"),
+    first = ProtoField.uint32("lr2t.repair.first", "First number"),
+    summed = ProtoField.uint16("lr2t.repair.count", "Numbers (0: announcement)"),
+    seed = ProtoField.uint16("lr2t.repair.seed", "Seed of the factors"),
+    sum = ProtoField.bytes("lr2t.repair.sum", "Sum"),
     kind = ProtoField.uint8("lr2t.kind", "Kind", base.DEC, MESSAGES),
     reported = ProtoField.uint8("lr2t.reported.lane", "Lane"),
     has_from = ProtoField.bool("lr2t.has_from", "It has a from", 8, nil, 0x01),
@@ -317,6 +324,21 @@ local function message(tvb, len, pinfo, tree)
     pinfo.cols.info = info
 end
 
+-- A repair frame, of which the shim was captured.
+local function repair(tvb, pinfo, tree)
+    tree:add(t.windows, tvb(2, 1))
+    tree:add(t.streams, tvb(2, 1))
+    tree:add(t.every, tvb(3, 1))
+    tree:add(t.session, tvb(4, 4))
+    tree:add(t.first, tvb(8, 4))
+    tree:add(t.summed, tvb(12, 2))
+    tree:add(t.seed, tvb(14, 2))
+    if tvb:len() > 16 then tree:add(t.sum, tvb(16)) end
+    local text = string.format("repair of lane %u from number %u, %u numbers", tvb(1, 1):uint(), tvb(8, 4):uint(), tvb(12, 2):uint())
+    tree:append_text(", " .. text)
+    pinfo.cols.info = text
+end
+
 -- Returns the tree of the shim, and where the frame behind the shim begins, if there is one.
 local function shim(tvb, pinfo, root)
     pinfo.cols.protocol = "LR2T"
@@ -343,6 +365,10 @@ local function shim(tvb, pinfo, root)
         return tree, nil
     end
     tree:add(t.lane, tvb(1, 1))
+    if kind == 2 then
+        repair(tvb, pinfo, tree)
+        return tree, nil
+    end
     if tvb(2, 1):uint() ~= 0xff then
         tree:add(t.before_lane, tvb(2, 1))
         tree:add(t.before, tvb(12, 4))

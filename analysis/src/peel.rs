@@ -173,7 +173,7 @@ impl Peeled {
                 self.tunnelled = Some(shim.original.is_some() || self.tunnelled == Some(true));
                 Some(Layer::Hosts)
             }
-            Ok(Content::Control) => Some(Layer::Message),
+            Ok(Content::Repair(_) | Content::Control) => Some(Layer::Message),
             Err(Fault::Truncated) => Some(Layer::Cut),
             Err(_) => None,
         }

@@ -21,8 +21,8 @@ use common::wire::{Bth, Headers, Opcode, Qpn, Vlans};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig};
 use tunnel::message::{self, Echo, Hello, PathEcho, PathProbe, Probe, Report, Reports, Skip};
-use tunnel::shim::Shim;
-use tunnel::{Lane, Session, WireNumber};
+use tunnel::shim::{RepairShim, Shim};
+use tunnel::{Lane, Plan, Session, WireNumber};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wireshark/lr2.lua");
 
@@ -274,6 +274,42 @@ fn shims_and_the_frames_behind_them() {
         assert_eq!(rows[0][..], [&expected[..], &inner].concat(), "{outer:?}");
         let expected = ["1", "3", "107", "0x0000abcd", "2", "90", "0", "5", "3", "100"];
         assert_eq!(rows[1][..], [&expected[..], &inner].concat(), "{outer:?}");
+    }
+}
+
+#[test]
+fn repair_frames() {
+    for outer in encapsulations() {
+        let shim = RepairShim {
+            lane: Lane::new(3).expect("a lane"),
+            session: Session::new(0xabcd),
+            plan: Plan::new(8, 64, 4).expect("a plan"),
+            first: WireNumber(100),
+            count: 256,
+            seed: 77,
+        };
+        let mut frame = vec![7; outer.shim_at() + 36];
+        let body = outer.wrap_message(shim.lane, None, &mut frame).expect("a next hop");
+        shim.write(body);
+        let fields = [
+            "type",
+            "lane",
+            "session",
+            "repair.windows",
+            "repair.streams",
+            "repair.every",
+            "repair.first",
+            "repair.count",
+            "repair.seed",
+            "repair.sum",
+        ];
+        let rows = shown(
+            &[frame],
+            &fields.map(|field| format!("lr2t.{field}")).each_ref().map(String::as_str),
+        );
+        let sum = "07".repeat(20);
+        let expected = ["2", "3", "0x0000abcd", "3", "3", "64", "100", "256", "77", &sum];
+        assert_eq!(rows[0][..], expected, "{outer:?}");
     }
 }
 

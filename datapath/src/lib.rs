@@ -19,7 +19,7 @@ use common::recorder::Recorder;
 use common::time::{Span, Time};
 use common::wire::MacAddr;
 use switch::{FlowName, IpNet, Switch};
-use tunnel::{Port, Tunnel};
+use tunnel::{Plan, Port, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
 pub use owners::Owners;
@@ -78,6 +78,13 @@ impl<F: Headroom> Datapath<F> {
     pub fn tunnel(config: tunnel::Config, lan: Option<(switch::Config, Which)>) -> Self {
         let lan = lan.map(|(switch, which)| LanRepair::new(switch, which, &config));
         Self::Tunnel(Box::new(Tunnelled::new(Tunnel::new(config), lan)))
+    }
+
+    /// Sends repair frames by this plan, and decodes those of the peer: see [`Tunnel::protect_lanes`]. Nothing of a switch.
+    pub fn protect_lanes(&mut self, plan: Plan) {
+        if let Self::Tunnel(tunnel) = self {
+            tunnel.tunnel.protect_lanes(plan);
+        }
     }
 
     /// Takes the frames that arrived at the LAN or a WAN port out of `frames`; at the LAN there is only the first port.

@@ -12,6 +12,7 @@ use common::control;
 use common::time::{Span, Time};
 use common::wire::{Qpn, parse};
 use rand::{Rng, RngExt};
+use tunnel::encapsulation::Marks;
 
 /// How a segment impairs the frames that cross it, as probabilities per
 /// frame.
@@ -66,10 +67,28 @@ pub struct Fate {
     pub offered: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Of these, transmissions with a number on a lane.
+    pub numbered: u64,
+    /// Of these, repair frames.
+    pub repairs: u64,
     /// Frames lost.
     pub lost: u64,
     /// Frames that were corrupted.
     pub corrupted: u64,
+}
+
+impl Fate {
+    /// A frame is sent into the segment.
+    pub fn offer(&mut self, frame: &[u8]) {
+        self.offered += 1;
+        self.bytes += frame.len() as u64;
+        let shim = Marks::default().shim(frame).and_then(|place| frame.get(place.at));
+        match shim.map(|first| first & 0xf) {
+            Some(0 | 1) => self.numbered += 1,
+            Some(2) => self.repairs += 1,
+            _ => {}
+        }
+    }
 }
 
 /// The identity of a frame.
@@ -177,8 +196,7 @@ impl Link {
     /// Sends `frame` at `now`; calls `arrive` for each copy that arrives, with
     /// the time.
     pub fn send(&mut self, mut frame: Vec<u8>, now: Time, mut arrive: impl FnMut(Time, Vec<u8>)) {
-        self.fate.offered += 1;
-        self.fate.bytes += frame.len() as u64;
+        self.fate.offer(&frame);
         let at = now + self.delay;
         if now < self.since || now >= self.until {
             return arrive(at, frame);

@@ -80,5 +80,9 @@ pub(crate) fn tunnel_end(
         keys,
         records: RECORDS,
     };
-    Datapath::tunnel(config, lan)
+    let mut end = Datapath::tunnel(config, lan);
+    if let Some(plan) = underlay.plans[me] {
+        end.protect_lanes(plan);
+    }
+    end
 }

@@ -4,12 +4,12 @@ use std::sync::OnceLock;
 
 use common::time::Span;
 use rand::{Rng, RngExt};
-use tunnel::Part;
 use tunnel::encapsulation::{
     DEFAULT_ETHERTYPE, DEFAULT_PORT, Encapsulation, Udp, UdpConfig, source_ports,
 };
 use tunnel::session::{EndPoint, SessionConfig};
 use tunnel::spray::Policy;
+use tunnel::{Part, Plan};
 
 use crate::link::Impairment;
 
@@ -48,6 +48,8 @@ pub struct Underlay {
     pub sprays: [Policy; 2],
     /// How often each box sends a lost frame again.
     pub resend_copies: [u8; 2],
+    /// By which each box sends repair frames, if it does. Boxes use them if both do.
+    pub plans: [Option<Plan>; 2],
     /// The first sessions of both boxes begin less than 1,000 numbers before the transmitted 32 bits wrap.
     pub wraps: bool,
 }
@@ -60,6 +62,7 @@ impl Default for Underlay {
             second: None,
             sprays: [Policy::default(); 2],
             resend_copies: [2; 2],
+            plans: [None; 2],
             wraps: false,
         }
     }
@@ -96,6 +99,12 @@ impl Underlay {
         // The last ones drawn: all else stays as it was.
         underlay.sprays = [(); 2].map(|()| POLICIES[rng.random_range(0..POLICIES.len())]);
         underlay.resend_copies = [(); 2].map(|()| rng.random_range(1..=2));
+        let has_plans = [(); 2].map(|()| rng.random_bool(0.7));
+        let plans = [(); 2].map(|()| {
+            let (streams, every) = (rng.random_range(0..4), rng.random_range(2..7));
+            Plan::new(1 << streams, 1 << every, rng.random_range(1..=8))
+        });
+        underlay.plans = [0, 1].map(|me: usize| plans[me].filter(|_| has_plans[me]));
         underlay
     }
 

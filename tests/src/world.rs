@@ -448,8 +448,7 @@ impl World {
             || self.script.takes(segment(me, link), &bytes, self.now + self.way(me, link))
         {
             let fate = &mut self.ends[me].links[link].fate;
-            fate.offered += 1;
-            fate.bytes += bytes.len() as u64;
+            fate.offer(&bytes);
             fate.lost += 1;
             return;
         }

@@ -21,7 +21,8 @@ use crate::ecn;
 pub use crate::ecn::Met;
 use crate::flow::{Flow, Order};
 use crate::number::Lane;
-use crate::shim::{self, Content, Fault, Shim};
+use crate::protection::Parts;
+use crate::shim::{self, Content, Fault, RepairShim, Shim};
 
 /// Bytes of an Ethernet header without tags: a frame has at least as many.
 const ETHER_LEN: usize = 14;
@@ -85,6 +86,8 @@ pub enum Unwrapped {
     },
     /// A control message, which begins at this byte; the frame is as it was.
     Control(usize),
+    /// A repair frame, whose sum begins at this byte; the frame is as it was.
+    Repair(RepairShim, usize),
     /// Not of the tunnel; as it was.
     Foreign,
     /// Meant for the tunnel, but not to be taken.
@@ -177,6 +180,45 @@ impl Encapsulation {
         self.shim_at() - if let Self::Ethernet { .. } = self { MACS_LEN } else { 0 }
     }
 
+    /// A [wrapped](Self::wrap) frame as its sums have it: all but the headers that a network may change. R-TUN-66
+    ///
+    /// # Panics
+    /// If it has no shim.
+    pub(crate) fn parts<'a>(&self, wrapped: &'a [u8]) -> Parts<'a> {
+        match self {
+            Self::Ethernet { .. } => [&wrapped[..MACS_LEN], &wrapped[ETHER_LEN..]],
+            Self::Udp(udp) => [&[], &wrapped[udp.len()..]],
+        }
+    }
+
+    /// The same, with its shim.
+    pub(crate) fn sent<'a>(&self, wrapped: &'a [u8]) -> Option<(Shim, Parts<'a>)> {
+        match Shim::read(wrapped.get(self.shim_at()..)?) {
+            Ok(Content::Frame(shim)) => Some((shim, self.parts(wrapped))),
+            Ok(Content::Repair(_) | Content::Control) | Err(_) => None,
+        }
+    }
+
+    /// The same of a frame from the WAN, if it has a shim.
+    pub(crate) fn arrived<'a>(&self, frame: &'a [u8]) -> Option<(Shim, Parts<'a>)> {
+        let is_ours = match self {
+            Self::Ethernet { .. } => self.is_reserved(frame),
+            Self::Udp(udp) => udp.look(frame).is_ok(),
+        };
+        if is_ours { self.sent(frame) } else { None }
+    }
+
+    /// Shim, MAC addresses and the rest of a frame, from the bytes of both [parts](Self::parts); `None`: they are no frame.
+    pub(crate) fn decoded<'a>(&self, bytes: &'a [u8]) -> Option<(Shim, Parts<'a>)> {
+        let (macs, rest) = match self {
+            Self::Ethernet { .. } => bytes.split_at_checked(MACS_LEN)?,
+            Self::Udp(_) => (&[][..], bytes),
+        };
+        let Ok(Content::Frame(shim)) = Shim::read(rest) else { return None };
+        let rest = &rest[shim.wire_len()..];
+        (macs.len() + rest.len() >= ETHER_LEN).then_some((shim, [macs, rest]))
+    }
+
     /// Bytes in front of a shim or a control message.
     #[inline]
     pub const fn shim_at(&self) -> usize {
@@ -265,7 +307,7 @@ impl Encapsulation {
         let at = self.shim_at();
         let (predecessor, clear) = match Shim::read(&kept[at..]) {
             Ok(Content::Frame(first)) => (first.predecessor, first.clear),
-            Ok(Content::Control) | Err(_) => (None, 0),
+            Ok(Content::Repair(_) | Content::Control) | Err(_) => (None, 0),
         };
         let (head, content) = out.split_at_mut(at + shim::RESENT_LEN);
         content.copy_from_slice(&kept[at + shim::LEN..]);
@@ -375,6 +417,9 @@ impl Encapsulation {
         let shim = match Shim::read(&bytes[self.shim_at()..]) {
             Ok(Content::Frame(shim)) => shim,
             Ok(Content::Control) => return Unwrapped::Control(self.shim_at()),
+            Ok(Content::Repair(shim)) => {
+                return Unwrapped::Repair(shim, self.shim_at() + shim::LEN);
+            }
             Err(fault) => return Unwrapped::Faulty(fault.into()),
         };
         let front = self.front() + shim.wire_len();

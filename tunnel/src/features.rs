@@ -21,10 +21,14 @@ pub struct Features {
     pub lans: LansRepaired,
     /// The box answers probes of its paths. Releases before them do not. R-TUN-64
     pub answers_paths: bool,
+    /// The box sends repair frames and decodes those of the peer, if the peer does so too. R-TUN-67
+    pub repairs: bool,
 }
 
 /// [`Features::answers_paths`], in a HELLO.
 const ANSWERS_PATHS: u32 = 1 << 6;
+/// [`Features::repairs`], in a HELLO.
+const REPAIRS: u32 = 1 << 7;
 
 impl Features {
     /// As a HELLO transmits it.
@@ -35,7 +39,8 @@ impl Features {
             LansRepaired::Auto => 2,
         };
         let answers = if self.answers_paths { ANSWERS_PATHS } else { 0 };
-        self.ports as u32 & 0xf | lans << 4 | answers
+        let repairs = if self.repairs { REPAIRS } else { 0 };
+        self.ports as u32 & 0xf | lans << 4 | answers | repairs
     }
 
     /// What a HELLO transmits; `None` from a box that says nothing, as releases before this field do, or something that
@@ -47,9 +52,9 @@ impl Features {
             2 => LansRepaired::Auto,
             _ => return None,
         };
-        let answers_paths = code & ANSWERS_PATHS != 0;
+        let (answers_paths, repairs) = (code & ANSWERS_PATHS != 0, code & REPAIRS != 0);
         match code as u8 & 0xf {
-            ports @ 1..=8 => Some(Self { ports, lans, answers_paths }),
+            ports @ 1..=8 => Some(Self { ports, lans, answers_paths, repairs }),
             _ => None,
         }
     }

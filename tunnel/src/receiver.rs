@@ -2,6 +2,7 @@
 
 mod acks;
 mod counts;
+mod decoded;
 mod floors;
 mod give_up;
 mod incoming;
@@ -177,7 +178,7 @@ impl<F> Receiver<F> {
             self.on_next(config, now, shim.lane, shim.order(), frame, out);
         } else {
             lane.counts.arrived += 1;
-            self.on_slow_path(config, now, shim, frame, out);
+            self.on_slow_path(config, now, shim, false, frame, out);
         }
         self.floors.set(shim.lane, self.lanes[shim.lane.index()].floor);
     }
@@ -226,6 +227,7 @@ impl<F> Receiver<F> {
         config: &ReceiverConfig,
         now: Time,
         shim: &Shim,
+        is_decoded: bool,
         frame: F,
         out: &mut D,
     ) {
@@ -239,7 +241,11 @@ impl<F> Receiver<F> {
         let this = &mut self.lanes[shim.lane.index()];
         this.has_news = true;
         this.notice(number, now);
-        this.found(config, number, now);
+        if is_decoded {
+            this.repair(number, now);
+        } else {
+            this.found(config, number, now);
+        }
         this.next = this.next.max(number.next());
         if shim.original.is_some() {
             this.void(number);
@@ -383,7 +389,12 @@ impl<F> Receiver<F> {
     }
 
     /// The number with these bits; `None` if there is no such lane, or it is too far ahead. R-TUN-3
-    fn number(&self, config: &ReceiverConfig, lane: Lane, number: WireNumber) -> Option<Number> {
+    pub(crate) fn number(
+        &self,
+        config: &ReceiverConfig,
+        lane: Lane,
+        number: WireNumber,
+    ) -> Option<Number> {
         let near = self.lanes.get(lane.index())?.next;
         Number::read(number, near).filter(|number| number.since(near) < config.window)
     }

@@ -137,6 +137,8 @@ pub struct EndPoint {
     /// The peer waits for a HELLO as long as the longest frame.
     owes_padded: bool,
     last_refusal: Option<(Refusal, Time)>,
+    /// HELLOs say so: [`Features::repairs`].
+    pub(crate) repairs: bool,
     /// The longest frames of the paths.
     pub(crate) sizes: Paths,
 }
@@ -159,6 +161,7 @@ impl EndPoint {
             owes_short: false,
             owes_padded: false,
             last_refusal: None,
+            repairs: false,
             sizes: Paths::new(),
         };
         this.offer(config);
@@ -255,8 +258,13 @@ impl EndPoint {
                 session: self.own,
                 lanes: config.lanes,
                 division: config.part.division().code(),
-                features: Features { ports: config.ports, lans: config.lans, answers_paths: true }
-                    .code(),
+                features: Features {
+                    ports: config.ports,
+                    lans: config.lans,
+                    answers_paths: true,
+                    repairs: self.repairs,
+                }
+                .code(),
                 frame_max: config.frame_max,
                 heard: self.paths[port.index()].heard,
                 padding,

@@ -14,6 +14,7 @@
 //! number of its first transmission (4).
 
 use crate::number::{Lane, Session, WireNumber};
+pub use crate::repair_shim::RepairShim;
 
 /// Bytes of a shim.
 pub const LEN: usize = 16;
@@ -24,6 +25,7 @@ pub const RESENT_LEN: usize = 24;
 pub const VERSION: u8 = 2;
 const DATA: u8 = 0;
 const RESENT: u8 = 1;
+const REPAIR: u8 = 2;
 const CONTROL: u8 = 3;
 /// In place of the lane of a predecessor, where there is none.
 pub(crate) const NO_LANE: u8 = 0xff;
@@ -82,6 +84,8 @@ pub enum Fault {
 pub enum Content {
     /// A frame.
     Frame(Shim),
+    /// A repair frame.
+    Repair(RepairShim),
     /// A control message, which begins with the shim, perhaps of another version.
     Control,
 }
@@ -146,6 +150,7 @@ impl Shim {
                 let lane = Lane::new(lane).filter(|_| [a, b, c] == [0; 3]).ok_or(Fault::Invalid)?;
                 Some((lane, WireNumber(u32::from_be_bytes(number))))
             }
+            REPAIR => return RepairShim::parse(head).map(Content::Repair).ok_or(Fault::Invalid),
             CONTROL => return Ok(Content::Control),
             _ => return Err(Fault::Invalid),
         };

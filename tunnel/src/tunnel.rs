@@ -7,6 +7,7 @@ mod mute;
 mod outbound;
 mod paths;
 mod ports;
+mod repairs;
 mod together;
 
 use arrayvec::ArrayVec;
@@ -24,6 +25,7 @@ use self::together::Together;
 use crate::encapsulation::Encapsulation;
 use crate::message::{self, Message, PathEcho};
 use crate::number::{Lane, Port};
+use crate::protection::Protection;
 use crate::receiver::{Received, Receiver, ReceiverConfig};
 use crate::sender::{Health, Sender, SenderConfig, Sent};
 use crate::session::{Change, End, EndPoint, SessionConfig};
@@ -108,6 +110,8 @@ pub struct Tunnel<F: Frame> {
     recorder: Recorder,
     together: Together,
     mute: Mute,
+    /// Sums of the frames of all lanes, if this box sends and decodes repair frames.
+    protection: Option<Box<Protection>>,
     /// See [`due`](Self::due).
     due: Time,
 }
@@ -130,6 +134,7 @@ impl<F: Headroom> Tunnel<F> {
             recorder: Recorder::new(config.records),
             together: Together::new(config.session.ports),
             mute: Mute::default(),
+            protection: None,
             due: Time::ZERO,
             config,
         }
@@ -275,7 +280,14 @@ impl<F: Headroom> Tunnel<F> {
         }
         self.probe_paths(now, io);
         let (is_up, config) = (self.end.up().is_some(), &self.config);
-        let mut wan = ports::wan(io, &mut self.end, config, &self.ways, &mut self.recorder);
+        let mut wan = ports::wan(
+            io,
+            &mut self.end,
+            config,
+            &self.ways,
+            &mut self.recorder,
+            &mut self.protection,
+        );
         if is_up {
             self.sender.on_timer(now, &mut wan);
         }
@@ -337,7 +349,14 @@ impl<F: Headroom> Tunnel<F> {
             self.ways.arrived(probe.lane, port);
         }
         let is_up = self.end.up().is_some();
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
+        let mut wan = ports::wan(
+            io,
+            &mut self.end,
+            &self.config,
+            &self.ways,
+            &mut self.recorder,
+            &mut self.protection,
+        );
         match message {
             Some(Message::Reports(reports)) if is_up => {
                 for report in reports.iter() {
@@ -385,6 +404,7 @@ impl<F: Headroom> Tunnel<F> {
                 self.counts.began += 1;
                 if let Some(peer) = self.end.up().copied() {
                     self.sender.restart(&self.config.sender, peer.session);
+                    self.begin_repairs(&peer);
                     if peer.features.is_some_and(|features| features.answers_paths) {
                         let (config, most) =
                             (&self.config.session, self.end.frame_max(&self.config.session));
@@ -397,8 +417,17 @@ impl<F: Headroom> Tunnel<F> {
                 self.used.fill(false);
                 self.longest = 0;
                 self.end.sizes.end();
-                let mut wan =
-                    ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
+                if let Some(protection) = &mut self.protection {
+                    protection.end();
+                }
+                let mut wan = ports::wan(
+                    io,
+                    &mut self.end,
+                    &self.config,
+                    &self.ways,
+                    &mut self.recorder,
+                    &mut self.protection,
+                );
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
                 self.receiver.end(now, &mut lan);

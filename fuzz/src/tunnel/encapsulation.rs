@@ -76,6 +76,9 @@ fn unwrap(end: &Encapsulation, bytes: &[u8]) {
             assert!(frame.grow_front(front));
         }
         Unwrapped::Control(at) => assert!(at == end.shim_at() && bytes.len() >= at + LEN),
+        Unwrapped::Repair(_, at) => {
+            assert!(at == end.shim_at() + LEN && frame.bytes() == bytes && bytes.len() >= at);
+        }
         Unwrapped::Foreign | Unwrapped::Faulty(_) => assert_eq!(frame.bytes(), bytes),
     }
 }

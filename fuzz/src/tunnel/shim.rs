@@ -2,7 +2,7 @@
 
 use common::control::{Keys, TAG_LEN};
 use tunnel::message::{self, Reject};
-use tunnel::shim::{Content, Shim};
+use tunnel::shim::{Content, LEN, Shim};
 
 /// Bytes in front of a message's body, and where its length stands among them.
 const PREFIX: usize = 40;
@@ -16,6 +16,11 @@ pub fn run(data: &[u8]) {
             let mut again = vec![0; shim.wire_len()];
             shim.write(&mut again);
             assert_eq!(data[..again.len()], again, "there is one way to write a shim");
+        }
+        Ok(Content::Repair(shim)) => {
+            let mut again = [0; LEN];
+            shim.write(&mut again);
+            assert_eq!(data[..LEN], again, "there is one way to write a shim");
         }
         Ok(Content::Control) | Err(_) => {}
     }

@@ -18,7 +18,7 @@ pub fn shown(record: &Record, time: Duration, marks: &Marks) -> Option<api::Trac
     let (changes, head) = read(&record.bytes)?;
     let shim = marks.shim(head).and_then(|place| match Shim::read(head.get(place.at..)?) {
         Ok(Content::Frame(shim)) => Some((place, shim)),
-        Ok(Content::Control) | Err(_) => None,
+        Ok(Content::Repair(_) | Content::Control) | Err(_) => None,
     });
     let inner = match &shim {
         Some((Place { at, addresses_before }, shim)) => {

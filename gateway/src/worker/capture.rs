@@ -63,7 +63,7 @@ impl Filter {
         let shim =
             self.marks.shim(frame).and_then(|place| match Shim::read(frame.get(place.at..)?) {
                 Ok(Content::Frame(shim)) => Some((place, shim)),
-                Ok(Content::Control) | Err(_) => None,
+                Ok(Content::Repair(_) | Content::Control) | Err(_) => None,
             });
         let Some((Place { at, addresses_before }, shim)) = shim else {
             return self.lane.is_none() && self.is_of_flow(frame);

@@ -49,11 +49,16 @@ impl World {
         all.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]])
     }
 
-    /// Checks that the boxes sent three frames for each one from the LANs at most, and a hundred in a second for each worker
-    /// (R-TUN-62, R-MSG-7); where messages have a budget, as many more as a full bucket of each box pays for. Tests without the
+    /// Checks that the boxes sent no more repair frames than numbered ones (R-TUN-67), and besides these three frames for each
+    /// one from the LANs at most, and a hundred in a second for each worker (R-TUN-62, R-MSG-7); where messages have a budget, as many more as a full bucket of each box pays for. Tests without the
     /// budget have no such bound.
     pub(super) fn check_frames(&self) {
         let [lan, wan] = self.frames();
+        let fates = self.ends.iter().flat_map(|end| &end.links[WAN_OUT..]).map(|link| link.fate);
+        let [repairs, numbered] =
+            fates.fold([0; 2], |[r, n], fate| [r + fate.repairs, n + fate.numbered]);
+        assert!(repairs <= numbered, "{repairs} repair frames for {numbered} numbered ones");
+        let wan = wan - repairs;
         let seconds = self.now.since(BOXES_START).as_secs_f64();
         let tunnels = f64::from(self.scenario.division().tunnels());
         let is_ample = self.scenario.early_per_second == Allowance::AMPLE;

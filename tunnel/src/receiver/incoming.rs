@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 use common::verdict::{Limits, Suspect, Verdict};
+use fec::Plan;
 
 use super::{Received, ReceiverConfig};
 use crate::gaps::{Gap, Gaps};
@@ -58,6 +59,8 @@ pub(super) struct Incoming {
     pub all_reported_at: Time,
     /// How far numbers are overtaken here.
     verdict: Verdict,
+    /// The plan of the repair frames that arrive for this lane, if any do.
+    pub plan: Option<Plan>,
     /// Over all sessions.
     pub counts: Received,
 }
@@ -82,6 +85,7 @@ impl Incoming {
             reported_at: Time::ZERO,
             all_reported_at: Time::ZERO,
             verdict: Verdict::default(),
+            plan: None,
             counts: Received::default(),
         }
     }
@@ -170,6 +174,12 @@ impl Incoming {
 
     /// One past the last number that counts as lost if it is missing.
     fn lost_end(&self, config: &ReceiverConfig, now: Time) -> Number {
+        let end = self.overtaken_end(config, now);
+        self.plan.map_or(end, |plan| self.hopeless_end(plan, config, now).min(end))
+    }
+
+    /// The same, were there no repair frames.
+    fn overtaken_end(&self, config: &ReceiverConfig, now: Time) -> Number {
         let Some(limits) = self.limits(config) else { return self.next };
         let highest = self.next - 1;
         let deep = highest - limits.depth;
@@ -210,9 +220,11 @@ impl Incoming {
 
     fn untold_due(&self, config: &ReceiverConfig) -> Time {
         let at_once = self.reported_at + config.report_at_once;
-        match (self.limits(config), self.untold()) {
+        let decoding = self.plan.map(|_| wait_max(config));
+        let overtaken = self.limits(config).map(|limits| limits.longest());
+        match (decoding.max(overtaken), self.untold()) {
             (None, _) => at_once,
-            (Some(limits), Some((_, since))) => at_once.max(since + limits.longest()),
+            (Some(wait), Some((_, since))) => at_once.max(since + wait),
             (Some(_), None) => Time::NEVER,
         }
     }
@@ -367,7 +379,7 @@ impl Incoming {
 }
 
 /// The longest that a missing number is waited for.
-fn wait_max(config: &ReceiverConfig) -> Span {
+pub(super) fn wait_max(config: &ReceiverConfig) -> Span {
     config.report_interval * WAIT_MAX
 }
 

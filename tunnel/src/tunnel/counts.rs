@@ -99,6 +99,10 @@ pub struct Counts {
     pub began: u64,
     /// Frames that arrived in order of the lanes, and were dropped after it.
     pub after_order: u64,
+    /// Repair frames that arrived.
+    pub repairs: u64,
+    /// Lost frames that were decoded from them.
+    pub decoded: u64,
     dropped: [u64; Dropped::COUNT],
     refused: [u64; Refusal::ALL.len()],
 }
@@ -128,7 +132,8 @@ impl Counts {
         let refused: u64 = self.refused.iter().sum();
         let dropped: u64 = self.dropped.iter().sum();
         let went = self.plain_to_wan + self.plain_to_lan + self.unsequenced + self.local;
-        let both = self.after_order;
-        came + both == went + self.messages + refused + dropped + sent + arrived
+        let both = self.after_order + self.decoded;
+        let taken = self.messages + self.repairs;
+        came + both == went + taken + refused + dropped + sent + arrived
     }
 }

@@ -56,14 +56,15 @@ impl<F: Headroom> Tunnel<F> {
         ready: &mut Ready<F>,
         io: &mut I,
     ) {
-        let Self { config, end, receiver, ways, counts, recorder, .. } = self;
-        // A REPORT leaves where the lane's frames arrive.
-        if !ways.is_at(lane, port) {
+        let Self { config, end, receiver, ways, counts, recorder, protection, .. } = self;
+        // A REPORT leaves where the lane's frames arrive. Sums take frames one by one.
+        let is_decoding = protection.as_ref().is_some_and(|it| it.is_decoding(lane));
+        if !ways.is_at(lane, port) || is_decoding {
             return;
         }
         let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
-        let wan = ports::wan(io, end, config, ways, recorder);
+        let wan = ports::wan(io, end, config, ways, recorder, protection);
         let mut lan = Lan { wan, counts, ready, together: None };
         // The compiler makes a loop of each.
         match &config.ports[port.index()] {
@@ -103,12 +104,20 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         self.counts.from_wan += 1;
+        if self.protection.as_ref().is_some_and(|protection| protection.is_on()) {
+            self.add(port, frame.bytes());
+        }
         let encapsulation = &self.config.ports[port.index()];
         match encapsulation.unwrap(&mut frame) {
             Unwrapped::Frame { shim, met } => {
                 self.on_frame(now, port, (&shim, met), frame, ready, io);
+                // A late frame may solve an equation.
+                if self.protection.as_ref().is_some_and(|it| it.is_decoding(shim.lane)) {
+                    self.take_decoded(now, port, shim.lane, ready, io);
+                }
             }
             Unwrapped::Control(at) => self.on_message(now, port, at, frame, ready, io),
+            Unwrapped::Repair(shim, at) => self.on_repair(now, port, (&shim, at), frame, ready, io),
             Unwrapped::Faulty(fault) => self.counts.drop(fault.into()),
             Unwrapped::Foreign => match encapsulation {
                 Encapsulation::Ethernet { .. } if is_mac_control(frame.bytes()) => {
@@ -156,7 +165,14 @@ impl<F: Headroom> Tunnel<F> {
         let Exceptions { is_mac_control, may_be_notable } = exceptions(frame.bytes());
         let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control;
         let inner = Inner { frame, is_for_lan, may_be_notable };
-        let wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
+        let wan = ports::wan(
+            io,
+            &mut self.end,
+            &self.config,
+            &self.ways,
+            &mut self.recorder,
+            &mut self.protection,
+        );
         let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
         let is_marked = met != Met::Nothing;
         self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);

@@ -148,8 +148,19 @@ impl<F: Headroom> Tunnel<F> {
                 self.sender.on_frames(&self.config.sender, now, lane, frames, &mut out);
             }
         }
-        io.wan_all(port, &mut wrapped);
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
+        if self.protection.as_ref().is_some_and(|protection| protection.is_on()) {
+            self.send_protected(port, &mut wrapped, io);
+        } else {
+            io.wan_all(port, &mut wrapped);
+        }
+        let mut wan = ports::wan(
+            io,
+            &mut self.end,
+            &self.config,
+            &self.ways,
+            &mut self.recorder,
+            &mut self.protection,
+        );
         self.sender.free_for(count, &mut wan);
         self.due = self.due.min(self.sender.due_of(lane));
     }
@@ -158,8 +169,14 @@ impl<F: Headroom> Tunnel<F> {
     #[inline]
     fn make_room<I: Io<Frame = F>>(&mut self, count: usize, io: &mut I) {
         if !self.sender.has_room(&self.config.sender, count) {
-            let mut wan =
-                ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
+            let mut wan = ports::wan(
+                io,
+                &mut self.end,
+                &self.config,
+                &self.ways,
+                &mut self.recorder,
+                &mut self.protection,
+            );
             self.sender.free(usize::MAX, &mut wan);
         }
     }
@@ -193,7 +210,14 @@ impl<F: Headroom> Tunnel<F> {
             Err(why) => return self.counts.drop(why),
         };
         self.make_room(1, io);
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
+        let mut wan = ports::wan(
+            io,
+            &mut self.end,
+            &self.config,
+            &self.ways,
+            &mut self.recorder,
+            &mut self.protection,
+        );
         self.sender.on_frame(&self.config.sender, now, lane, flow, frame, &mut wan);
         self.sender.free_for(1, &mut wan);
         self.due = self.due.min(self.sender.due_of(self.sender.usable(lane)));

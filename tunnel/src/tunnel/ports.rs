@@ -11,10 +11,11 @@ use super::{Config, Counts, Dropped, Io};
 use crate::flow::Order;
 use crate::message::{self, Header, Message, Probe, Report, Skip};
 use crate::number::{Lane, Number, Port};
+use crate::protection::{Protected, Protection};
 use crate::receiver::Deliver;
 use crate::sender::{Recover, Transmit};
 use crate::session::EndPoint;
-use crate::shim::Shim;
+use crate::shim::{self, RepairShim, Shim};
 
 /// A frame without its outer headers.
 pub(super) struct Inner<F> {
@@ -116,6 +117,7 @@ pub(super) struct Wan<'a, I> {
     pub config: &'a Config,
     pub ways: &'a Ways,
     pub recorder: &'a mut Recorder,
+    pub protection: Option<&'a mut Protection>,
 }
 
 /// Something happened to a frame of the tunnel, `inner` from its own EtherType on: for the flight recorder.
@@ -134,8 +136,36 @@ pub(super) fn wan<'a, I>(
     config: &'a Config,
     ways: &'a Ways,
     recorder: &'a mut Recorder,
+    protection: &'a mut Option<Box<Protection>>,
 ) -> Wan<'a, I> {
-    Wan { io, end, config, ways, recorder }
+    let protection = protection.as_deref_mut().filter(|protection| protection.is_on());
+    Wan { io, end, config, ways, recorder, protection }
+}
+
+/// A repair frame with its headers, if there is memory and the port's queue has room. R-TUN-67
+pub(super) fn repair<I: Io>(
+    io: &mut I,
+    config: &Config,
+    ways: &Ways,
+    (shim, sum): (RepairShim, &[u8]),
+    counts: &mut Protected,
+) -> Option<(Port, I::Frame)> {
+    let port = shim.lane.port(config.session.ports);
+    let encapsulation = &config.ports[port.index()];
+    let len = encapsulation.shim_at() + shim::LEN + sum.len();
+    let frame = if io.room(port) > 0 { io.alloc(len) } else { None };
+    let wrapped = frame.and_then(|mut frame| {
+        let body =
+            encapsulation.wrap_message(shim.lane, ways.peers[port.index()], frame.bytes_mut())?;
+        shim.write(body);
+        body[shim::LEN..].copy_from_slice(sum);
+        Some((port, frame))
+    });
+    match wrapped {
+        Some(_) => counts.sent += 1,
+        None => counts.unsent += 1,
+    }
+    wrapped
 }
 
 /// Sends a control message on a lane of a port. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
@@ -168,6 +198,30 @@ impl<I: Io> Wan<'_, I> {
         send(self.io, self.config, self.ways, (port, lane), &header, message);
     }
 
+    /// Adds a wrapped frame to its sums. Returns the repair frame that is to leave behind it.
+    fn protect(&mut self, shim: &Shim, wrapped: &[u8]) -> Option<(Port, I::Frame)> {
+        let protection = self.protection.as_deref_mut()?;
+        let port = shim.lane.port(self.config.session.ports);
+        let parts = self.config.ports[port.index()].parts(wrapped);
+        let mut counts = protection.counts;
+        let due = protection.sent(shim.lane, shim.number, parts)?;
+        let repair = repair(self.io, self.config, self.ways, due, &mut counts);
+        protection.counts = counts;
+        repair
+    }
+
+    /// Sends repair frames for the newest frames of a lane, behind which none follow for now.
+    fn flush(&mut self, lane: Lane) {
+        let Some(protection) = self.protection.as_deref_mut() else { return };
+        let mut counts = protection.counts;
+        while let Some(due) = protection.flush(lane) {
+            if let Some((port, frame)) = repair(self.io, self.config, self.ways, due, &mut counts) {
+                self.io.wan(port, Class::Data, Packet::Owned(frame));
+            }
+        }
+        protection.counts = counts;
+    }
+
     #[inline]
     fn port(&self, lane: Lane) -> Port {
         lane.port(self.config.session.ports)
@@ -181,13 +235,19 @@ impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
     fn send(&mut self, shim: &Shim, traffic_class: u8, mut frame: I::Frame) -> Option<Self::Kept> {
         let port = self.port(shim.lane);
         self.config.ports[port.index()].wrap(frame.bytes_mut(), shim, traffic_class);
-        if !shim.is_kept {
+        let repair = self.protect(shim, frame.bytes());
+        let kept = if shim.is_kept {
+            let (sent, kept) = frame.share_twice();
+            self.io.wan(port, Class::Data, Packet::Shared(sent));
+            Some(kept)
+        } else {
             self.io.wan(port, Class::Data, Packet::Owned(frame));
-            return None;
+            None
+        };
+        if let Some((port, repair)) = repair {
+            self.io.wan(port, Class::Data, Packet::Owned(repair));
         }
-        let (sent, kept) = frame.share_twice();
-        self.io.wan(port, Class::Data, Packet::Shared(sent));
-        Some(kept)
+        kept
     }
 }
 
@@ -206,7 +266,11 @@ impl<I: Io> Recover for Wan<'_, I> {
         };
         note(self.recorder, LaneEvent::Resent, shim, inner);
         encapsulation.rewrap(kept, shim, frame.bytes_mut());
+        let repair = self.protect(shim, frame.bytes());
         self.io.wan(port, Class::Data, Packet::Owned(frame));
+        if let Some((port, repair)) = repair {
+            self.io.wan(port, Class::Data, Packet::Owned(repair));
+        }
         true
     }
 
@@ -228,6 +292,10 @@ impl<I: Io> Recover for Wan<'_, I> {
     }
 
     fn probe(&mut self, mut probe: Probe) {
+        if probe.sent_at.is_none() {
+            // The lane is idle: what was lost of its last frames is decoded before the PROBE asks for it.
+            self.flush(probe.lane);
+        }
         // The delay of a lane begins behind our own queue, whose length is known.
         let wait = self.io.wait(self.port(probe.lane)).unwrap_or_default();
         probe.sent_at = probe.sent_at.map(|at| at + wait);

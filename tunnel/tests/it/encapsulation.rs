@@ -427,6 +427,10 @@ proptest! {
                 prop_assert!(at == there.shim_at() && bytes.len() >= at + shim::LEN);
                 prop_assert_eq!(frame.bytes(), bytes);
             }
+            Unwrapped::Repair(_, at) => {
+                prop_assert!(at == there.shim_at() + shim::LEN && bytes.len() >= at);
+                prop_assert_eq!(frame.bytes(), bytes);
+            }
             Unwrapped::Foreign | Unwrapped::Faulty(_) => prop_assert_eq!(frame.bytes(), bytes),
         }
     }

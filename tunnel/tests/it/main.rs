@@ -10,6 +10,7 @@ mod encapsulation;
 mod message;
 mod pacing;
 mod paths;
+mod protection;
 mod receiver;
 mod refused;
 mod releases;

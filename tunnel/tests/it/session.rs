@@ -111,10 +111,11 @@ fn up() -> [Side; 2] {
 fn a_box_tells_what_it_is() {
     for lans in [LansRepaired::Off, LansRepaired::On, LansRepaired::Auto] {
         for ports in 1..=8 {
-            let features = Features { ports, lans, answers_paths: ports % 2 == 0 };
+            let features =
+                Features { ports, lans, answers_paths: ports % 2 == 0, repairs: ports % 3 == 0 };
             assert_eq!(Features::read(features.code()), Some(features));
             assert_eq!(
-                Features::read(features.code() | 0xffff_ff80),
+                Features::read(features.code() | 0xffff_ff00),
                 Some(features),
                 "further bits"
             );
@@ -130,7 +131,7 @@ fn a_box_tells_what_it_is() {
         let features = side.end.up().expect("up").features;
         assert_eq!(
             features,
-            Some(Features { ports: 1, lans, answers_paths: true }),
+            Some(Features { ports: 1, lans, answers_paths: true, repairs: false }),
             "of the other one"
         );
     }

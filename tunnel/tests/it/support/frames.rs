@@ -124,3 +124,10 @@ pub fn make_old(kind: super::Kind, frame: &mut [u8]) {
         message::write(&header, &Message::Hello(hello), &keys, body);
     }
 }
+
+/// The source port of a datagram in IPv4 that one of the boxes sends to the other.
+pub fn source_port(frame: &[u8]) -> Option<u16> {
+    let is_v4 = frame.get(12..14)? == [8, 0] && frame.get(26..28)? == [192, 0];
+    let port = frame.get(34..36).filter(|_| is_v4)?;
+    Some(u16::from_be_bytes([port[0], port[1]]))
+}

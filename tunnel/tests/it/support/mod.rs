@@ -20,10 +20,11 @@ use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
 use tunnel::{
-    Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tuning, Tunnel, report_interval,
+    Config, Io, Part, Plan, Port, ReceiverConfig, SenderConfig, Tuning, Tunnel, report_interval,
 };
 
 pub use self::kind::Kind;
+pub use self::noise::Dice;
 
 const DELAY: Span = Span::from_millis(5);
 const FLOWS: u64 = 12;
@@ -40,11 +41,20 @@ pub struct Scenario {
     pub is_crossed: bool,
     /// Bytes of the longest frame of each WAN port.
     pub frame_max: u16,
+    /// The boxes that send and decode repair frames, and the plan.
+    pub protection: ([bool; 2], Option<Plan>),
 }
 
 impl Default for Scenario {
     fn default() -> Self {
-        Self { seed: 1, kind: Kind::Ethernet, ports: 1, is_crossed: false, frame_max: 1_600 }
+        Self {
+            seed: 1,
+            kind: Kind::Ethernet,
+            ports: 1,
+            is_crossed: false,
+            frame_max: 1_600,
+            protection: ([true; 2], None),
+        }
     }
 }
 
@@ -101,29 +111,10 @@ pub fn stamped(from: usize, flow: u64, n: u64, len: usize) -> Vec<u8> {
     frame
 }
 
-/// The source port of a datagram in IPv4 that one of the boxes sends to the other.
-fn source_port(frame: &[u8]) -> Option<u16> {
-    let is_v4 = frame.get(12..14)? == [8, 0] && frame.get(26..28)? == [192, 0];
-    let port = frame.get(34..36).filter(|_| is_v4)?;
-    Some(u16::from_be_bytes([port[0], port[1]]))
-}
-
 fn stamp(frame: &[u8]) -> Option<(u8, u64, u64)> {
     let (rest, n) = frame.split_last_chunk()?;
     let (rest, flow) = rest.split_last_chunk()?;
     Some((*rest.last()?, u64::from_be_bytes(*flow), u64::from_be_bytes(*n)))
-}
-
-/// xorshift64*: the same sequence for the same seed.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 #[derive(Default)]
@@ -254,9 +245,18 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
     }
 }
 
+fn end(scenario: Scenario, me: usize, boot: u64) -> Tunnel<HeapFrame> {
+    let mut end = Tunnel::new(config(scenario, me, boot));
+    let (has, plan) = scenario.protection;
+    if let Some(plan) = plan.filter(|_| has[me]) {
+        end.protect_lanes(plan);
+    }
+    end
+}
+
 impl World {
     pub fn new(scenario: Scenario) -> Self {
-        let make = |me| Tunnel::new(config(scenario, me, 100));
+        let make = |me| end(scenario, me, 100);
         Self {
             boxes: [make(0), make(1)],
             boots: 100,
@@ -290,7 +290,7 @@ impl World {
     /// Box `me` starts anew; what it held is lost.
     pub fn restart(&mut self, me: usize) {
         self.boots += 1;
-        self.boxes[me] = Tunnel::new(config(self.scenario, me, self.boots));
+        self.boxes[me] = end(self.scenario, me, self.boots);
     }
 
     pub fn close(&mut self, me: usize) {
@@ -395,7 +395,7 @@ impl World {
         self.on_link.push((from, frame.clone()));
         let other = self.other_port(port);
         let port_of_0 = if from == 0 { port } else { other };
-        let lane = source_port(&frame).map(|source| (from, (source - SOURCE_PORT) as u8));
+        let lane = frames::source_port(&frame).map(|source| (from, (source - SOURCE_PORT) as u8));
         let is_dead = self.link.dead[from]
             || self.link.dead_port == Some(port_of_0.get())
             || self.link.longest[usize::from(port_of_0.get())]

@@ -2,8 +2,6 @@
 
 use common::time::{Span, Time};
 
-use super::Dice;
-
 /// How noisy it is; nothing by default.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Noise {
@@ -83,4 +81,16 @@ impl Noises {
 /// A time with this mean, in microseconds, as between events that know nothing of each other.
 fn spread(dice: &mut Dice, mean: u64) -> Span {
     Span::from_micros((-(1.0 - dice.roll()).ln() * mean as f64) as u64 + 1)
+}
+
+/// xorshift64*: the same sequence for the same seed.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
 }
