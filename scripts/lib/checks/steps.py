@@ -20,7 +20,7 @@ class Step:
     stage: int
     """A stage starts only if nothing failed in the ones before."""
     budget_s: int
-    """Of a run of all steps on two cores, in seconds. Above it the step fails. Estimated from CPU time: to be set to twice the time of a quiet run."""
+    """Of a run of all steps on two cores, in seconds. Above it the step fails. About two and a half times that of a quiet run; more for downloads and tools that a bare machine lacks."""
     commands: list[Command]
     limit_s: int = 1500
     """Also where nothing is built and the step runs alone: for hangs."""
@@ -59,29 +59,29 @@ def all_steps(is_long: bool = False, is_quick: bool = False) -> list[Step]:
     warnings_are_errors = (("RUSTDOCFLAGS", "-D warnings"),)
     return [
         Step("rules", "unsafe code, file sizes, paths outside the tree", 1, 50, [_python("checks.rules")]),
-        Step("scripts", "shellcheck, pyflakes, scripts/bind-nics on a tree that stands for /sys, and wrong options of the scripts", 1, 100, _scripts()),
+        Step("scripts", "shellcheck, pyflakes, scripts/bind-nics on a tree that stands for /sys, and wrong options of the scripts", 1, 50, _scripts()),
         Step("fmt", "cargo fmt --check", 1, 50, [["cargo", "fmt", "--check"], ["cargo", "fmt", *fuzz, "--check"]]),
-        Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 480, [clippy, clippy_fuzz]),
-        Step("docs", "rustdoc, warnings are errors", 1, 240, [_cargo("doc", "--workspace", "--no-deps")], environment=warnings_are_errors),
-        Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 1440, unit),
-        Step("dissector", "wireshark/lr2.lua in tshark, on messages of our own encoders", 2, 100, [_python("checks.rust_tests", "dissector")]),
-        Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 640, [_python("checks.rust_tests", "dpdk")]),
-        Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 380, [_python("checks.fuzz", "--pinned")]),
+        Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 260, [clippy, clippy_fuzz]),
+        Step("docs", "rustdoc, warnings are errors", 1, 75, [_cargo("doc", "--workspace", "--no-deps")], environment=warnings_are_errors),
+        Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 1450, unit),
+        Step("dissector", "wireshark/lr2.lua in tshark, on messages of our own encoders", 2, 50, [_python("checks.rust_tests", "dissector")]),
+        Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 390, [_python("checks.rust_tests", "dpdk")]),
+        Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 170, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 480, [_python("checks.deny", "--build"), _python("checks.deny")], beside="rules"),
         Step("prepare", "downloads: packages that single steps need, the guest of rdma-e2e, the bare system of packages", 2, 480, [[str(ROOT / "scripts" / "lib" / "prepare.sh")]], beside="rules"),
         # One build: with another selection of packages, dependencies have other features, and are compiled again.
-        Step("build", "the programs, optimised", 3, 800, [_cargo("build", "--release", *programs)], beside="dpdk"),
-        Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 190, [_python("checks.commands")]),
-        Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 480, [_python("checks.packages")]),
-        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, the usual mistakes, and a WAN that is cut", 3, 640, [browser, _python("checks.session")]),
-        Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")], beside="packages"),
-        Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 380, [_python("checks.metrics")]),
-        Step("page", "the page at / in Chromium, of gateways under traffic", 3, 380, [browser, _python("checks.page")]),
-        Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 770, [_python("checks.demo")]),
-        Step("tcp", "a kernel's TCP through the tunnel at 1 % and 5 % loss, against its rate without loss and with boxes that do nothing; scripts/lab", 3, 480, [[str(ROOT / "scripts" / "lab")], _python("checks.tcp")]),
-        Step("two-pairs", "scripts/two-pairs: boxes between ECMP routers restarted in turn", 3, 770, [[str(ROOT / "scripts" / "two-pairs"), *short]]),
-        Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 380, [_python("checks.bench")]),
-        Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 1440, [[str(ROOT / "scripts" / "rdma-e2e"), *short]]),
+        Step("build", "the programs, optimised", 3, 480, [_cargo("build", "--release", *programs)], beside="dpdk"),
+        Step("commands", "the commands in README and docs/: programs, options, files and tests that they name, and those that are over at once", 3, 50, [_python("checks.commands")]),
+        Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 200, [_python("checks.packages")]),
+        Step("session", "two boxes of the packages as a new user has them: traffic, loss, lr2ctl, capture, page, alerts, the usual mistakes, and a WAN that is cut", 3, 240, [browser, _python("checks.session")]),
+        Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 260, [_python("checks.instructions")], beside="packages"),
+        Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 120, [_python("checks.metrics")]),
+        Step("page", "the page at / in Chromium, of gateways under traffic", 3, 90, [browser, _python("checks.page")]),
+        Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 280, [_python("checks.demo")]),
+        Step("tcp", "a kernel's TCP through the tunnel at 1 % and 5 % loss, against its rate without loss and with boxes that do nothing; scripts/lab", 3, 160, [[str(ROOT / "scripts" / "lab")], _python("checks.tcp")]),
+        Step("two-pairs", "scripts/two-pairs: boxes between ECMP routers restarted in turn", 3, 370, [[str(ROOT / "scripts" / "two-pairs"), *short]]),
+        Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 120, [_python("checks.bench")]),
+        Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 900, [[str(ROOT / "scripts" / "rdma-e2e"), *short]]),
     ]
 
 

@@ -1,4 +1,4 @@
-//! When a lost frame is not resent any more: R-TUN-9.
+//! When a lost frame is not resent any more: R-TUN-62.
 //!
 //! A path may refuse one frame, or all frames of one flow, and carry everything else: an access list, a filter, a frame above the
 //! path's MTU. Resends of such frames are in vain, and may take neither the link nor the repair of other flows.
