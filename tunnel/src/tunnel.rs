@@ -280,14 +280,7 @@ impl<F: Headroom> Tunnel<F> {
         }
         self.probe_paths(now, io);
         let (is_up, config) = (self.end.up().is_some(), &self.config);
-        let mut wan = ports::wan(
-            io,
-            &mut self.end,
-            config,
-            &self.ways,
-            &mut self.recorder,
-            &mut self.protection,
-        );
+        let mut wan = ports::wan_of!(self, io);
         if is_up {
             self.sender.on_timer(now, &mut wan);
         }
@@ -349,14 +342,7 @@ impl<F: Headroom> Tunnel<F> {
             self.ways.arrived(probe.lane, port);
         }
         let is_up = self.end.up().is_some();
-        let mut wan = ports::wan(
-            io,
-            &mut self.end,
-            &self.config,
-            &self.ways,
-            &mut self.recorder,
-            &mut self.protection,
-        );
+        let mut wan = ports::wan_of!(self, io);
         match message {
             Some(Message::Reports(reports)) if is_up => {
                 for report in reports.iter() {
@@ -420,14 +406,7 @@ impl<F: Headroom> Tunnel<F> {
                 if let Some(protection) = &mut self.protection {
                     protection.end();
                 }
-                let mut wan = ports::wan(
-                    io,
-                    &mut self.end,
-                    &self.config,
-                    &self.ways,
-                    &mut self.recorder,
-                    &mut self.protection,
-                );
+                let mut wan = ports::wan_of!(self, io);
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
                 self.receiver.end(now, &mut lan);

@@ -165,14 +165,7 @@ impl<F: Headroom> Tunnel<F> {
         let Exceptions { is_mac_control, may_be_notable } = exceptions(frame.bytes());
         let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control;
         let inner = Inner { frame, is_for_lan, may_be_notable };
-        let wan = ports::wan(
-            io,
-            &mut self.end,
-            &self.config,
-            &self.ways,
-            &mut self.recorder,
-            &mut self.protection,
-        );
+        let wan = ports::wan_of!(self, io);
         let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
         let is_marked = met != Met::Nothing;
         self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);

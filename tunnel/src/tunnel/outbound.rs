@@ -153,14 +153,7 @@ impl<F: Headroom> Tunnel<F> {
         } else {
             io.wan_all(port, &mut wrapped);
         }
-        let mut wan = ports::wan(
-            io,
-            &mut self.end,
-            &self.config,
-            &self.ways,
-            &mut self.recorder,
-            &mut self.protection,
-        );
+        let mut wan = ports::wan_of!(self, io);
         self.sender.free_for(count, &mut wan);
         self.due = self.due.min(self.sender.due_of(lane));
     }
@@ -169,14 +162,7 @@ impl<F: Headroom> Tunnel<F> {
     #[inline]
     fn make_room<I: Io<Frame = F>>(&mut self, count: usize, io: &mut I) {
         if !self.sender.has_room(&self.config.sender, count) {
-            let mut wan = ports::wan(
-                io,
-                &mut self.end,
-                &self.config,
-                &self.ways,
-                &mut self.recorder,
-                &mut self.protection,
-            );
+            let mut wan = ports::wan_of!(self, io);
             self.sender.free(usize::MAX, &mut wan);
         }
     }
@@ -210,14 +196,7 @@ impl<F: Headroom> Tunnel<F> {
             Err(why) => return self.counts.drop(why),
         };
         self.make_room(1, io);
-        let mut wan = ports::wan(
-            io,
-            &mut self.end,
-            &self.config,
-            &self.ways,
-            &mut self.recorder,
-            &mut self.protection,
-        );
+        let mut wan = ports::wan_of!(self, io);
         self.sender.on_frame(&self.config.sender, now, lane, flow, frame, &mut wan);
         self.sender.free_for(1, &mut wan);
         self.due = self.due.min(self.sender.due_of(self.sender.usable(lane)));

@@ -67,14 +67,7 @@ impl<F: Headroom> Tunnel<F> {
         }
         for lane in Lane::all(self.config.session.lanes) {
             let is_used = self.used[lane.index()];
-            let mut wan = ports::wan(
-                io,
-                &mut self.end,
-                &self.config,
-                &self.ways,
-                &mut self.recorder,
-                &mut self.protection,
-            );
+            let mut wan = ports::wan_of!(self, io);
             self.sender.set_used(now, lane, is_used, &mut wan);
         }
     }

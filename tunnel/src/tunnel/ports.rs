@@ -142,18 +142,35 @@ pub(super) fn wan<'a, I>(
     Wan { io, end, config, ways, recorder, protection }
 }
 
-/// A repair frame with its headers, if there is memory and the port's queue has room. R-TUN-67
+/// The WAN ports of a tunnel, beside its sender and receiver: a macro, since a method would borrow those too.
+macro_rules! wan_of {
+    ($tunnel:ident, $io:ident) => {
+        $crate::tunnel::ports::wan(
+            $io,
+            &mut $tunnel.end,
+            &$tunnel.config,
+            &$tunnel.ways,
+            &mut $tunnel.recorder,
+            &mut $tunnel.protection,
+        )
+    };
+}
+pub(super) use wan_of;
+
+/// A repair frame with its headers, if there is memory, and if the port's queue has room for it behind `ahead` numbered frames that
+/// are to enter the queue. R-TUN-67
 pub(super) fn repair<I: Io>(
     io: &mut I,
     config: &Config,
     ways: &Ways,
     (shim, sum): (RepairShim, &[u8]),
+    ahead: usize,
     counts: &mut Protected,
 ) -> Option<(Port, I::Frame)> {
     let port = shim.lane.port(config.session.ports);
     let encapsulation = &config.ports[port.index()];
     let len = encapsulation.shim_at() + shim::LEN + sum.len();
-    let frame = if io.room(port) > 0 { io.alloc(len) } else { None };
+    let frame = if io.room(port) > ahead { io.alloc(len) } else { None };
     let wrapped = frame.and_then(|mut frame| {
         let body =
             encapsulation.wrap_message(shim.lane, ways.peers[port.index()], frame.bytes_mut())?;
@@ -205,7 +222,8 @@ impl<I: Io> Wan<'_, I> {
         let parts = self.config.ports[port.index()].parts(wrapped);
         let mut counts = protection.counts;
         let due = protection.sent(shim.lane, shim.number, parts)?;
-        let repair = repair(self.io, self.config, self.ways, due, &mut counts);
+        // The frame itself is still to enter the queue.
+        let repair = repair(self.io, self.config, self.ways, due, 1, &mut counts);
         protection.counts = counts;
         repair
     }
@@ -215,7 +233,9 @@ impl<I: Io> Wan<'_, I> {
         let Some(protection) = self.protection.as_deref_mut() else { return };
         let mut counts = protection.counts;
         while let Some(due) = protection.flush(lane) {
-            if let Some((port, frame)) = repair(self.io, self.config, self.ways, due, &mut counts) {
+            if let Some((port, frame)) =
+                repair(self.io, self.config, self.ways, due, 0, &mut counts)
+            {
                 self.io.wan(port, Class::Data, Packet::Owned(frame));
             }
         }

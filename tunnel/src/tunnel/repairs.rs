@@ -46,12 +46,16 @@ impl<F: Headroom> Tunnel<F> {
     ) {
         let Some(protection) = &mut self.protection else { return };
         let mut ready = ArrayVec::<_, N>::new();
+        let mut left = wrapped.len();
         for frame in wrapped.drain(..) {
+            let ahead = ready.len() + left;
+            left -= 1;
             let sent = self.config.ports[port.index()].sent(frame.bytes());
             let mut counts = protection.counts;
             let due = sent.and_then(|(shim, parts)| protection.sent(shim.lane, shim.number, parts));
-            let repair =
-                due.and_then(|due| ports::repair(io, &self.config, &self.ways, due, &mut counts));
+            let repair = due.and_then(|due| {
+                ports::repair(io, &self.config, &self.ways, due, ahead, &mut counts)
+            });
             protection.counts = counts;
             ready.push(frame);
             if let Some((port, repair)) = repair {
@@ -147,14 +151,7 @@ impl<F: Headroom> Tunnel<F> {
         self.counts.decoded += 1;
         let Exceptions { is_mac_control, may_be_notable } = exceptions(frame.bytes());
         let inner = Inner { frame, is_for_lan: !is_mac_control, may_be_notable };
-        let wan = ports::wan(
-            io,
-            &mut self.end,
-            &self.config,
-            &self.ways,
-            &mut self.recorder,
-            &mut self.protection,
-        );
+        let wan = ports::wan_of!(self, io);
         let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
         self.receiver.on_decoded(&self.config.receiver, now, (shim, number), inner, &mut lan);
         self.due = self.due.min(self.receiver.due_of(&self.config.receiver, shim.lane));

@@ -6,7 +6,7 @@ use common::frame::{Class, Frame, Packet, Pool};
 use common::heap::{HeapFrame, HeapPool};
 use common::time::{Span, Time};
 use proptest::prelude::*;
-use tunnel::{Io, Port, Tunnel};
+use tunnel::{Io, Plan, Port, Tunnel};
 
 const BURST: usize = 16;
 
@@ -174,6 +174,37 @@ fn same(scenario: Scenario, loss: f64) {
     }
     let received = pairs[0].boxes[1].received();
     assert!(received.delivered > 2_000, "{received:?}");
+}
+
+/// R-TUN-67: a numbered frame that the queue has no room for would look like loss.
+#[test]
+fn a_repair_frame_takes_no_room_of_numbered_frames() {
+    for takes_bursts in [true, false] {
+        let mut pair = Pair::new(Scenario::default(), 1 << 12, takes_bursts);
+        let plan = Plan::new(1, 2, 1).expect("within bounds");
+        pair.boxes.iter_mut().for_each(|end| end.protect_lanes(plan));
+        let mut now = at(0);
+        for _ in 0..1_000 {
+            now += Span::from_millis(4);
+            pair.timers(now);
+            pair.cross(0, now, |_| ());
+            pair.cross(1, now, |_| ());
+        }
+        // Numbered frames and repair frames of a burst, by the room of the queue.
+        let mut sent = |room| {
+            pair.ports[0].room = room;
+            let frames: Vec<_> = (0..8).map(|n| stamped(0, 3, n, 100)).collect();
+            pair.lan(0, now, &frames);
+            let wan = core::mem::take(&mut pair.ports[0].wan);
+            let of = |code| wan.iter().filter(|(_, frame)| frame[14] == code).count();
+            (of(0x20), of(0x22))
+        };
+        // Behind the first frame the plan is announced; of the other seven each second one has a repair frame behind it.
+        assert_eq!(sent(usize::MAX), (8, 4), "{takes_bursts}");
+        let (numbered, repairs) = sent(8);
+        assert!(numbered + repairs <= 8, "{numbered} and {repairs}");
+        assert!(!takes_bursts || numbered == 8, "{numbered} and {repairs}");
+    }
 }
 
 proptest! {
