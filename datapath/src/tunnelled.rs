@@ -262,8 +262,8 @@ where
         }
     }
 
-    /// Takes the switch's frames for the WAN through the tunnel. Whoever looks at queue pairs on the other side has to have
-    /// them in order: an ACK overtakes none either. R-TUN-24
+    /// Takes the switch's frames for the WAN through the tunnel. The switch of the other box needs the packets of a queue pair in
+    /// order, so an ACK overtakes no packet either. R-TUN-24
     fn send(&mut self) {
         let Self { path, now, pool, ports } = self;
         let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };

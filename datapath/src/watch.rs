@@ -102,7 +102,7 @@ impl Watch {
         if self.pairs[slot] == Pair::Unwatched { Way::Direct } else { Way::Repair }
     }
 
-    /// Whether it is a control message.
+    /// Whether `frame` is a control message.
     pub fn is_message(&self, frame: &[u8]) -> bool {
         is_message(frame, self.opcode)
     }

@@ -11,23 +11,23 @@ use crate::{LEN_BYTES, Repair};
 /// Spans of the plan without a repair frame after which the plan has ended.
 const SILENCE: u64 = 4;
 
-/// What a repair frame was good for.
+/// The use of a repair frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It announces a plan, which holds from now on.
+    /// The repair frame announces a plan, which holds from now on.
     Begun,
-    /// All its frames have arrived.
+    /// All frames of the sum have arrived.
     Spare,
-    /// An equation of frames that did not: [`Decoder::decoded`] may have some of them.
+    /// An equation of missing frames: [`Decoder::decoded`] may have some of them.
     Equation,
-    /// Nothing: what it says is known already, the sum for it is gone, or it is a sum of too many
-    /// frames that did not arrive.
+    /// The equation follows from earlier ones, has too many missing frames, or the receiver no longer
+    /// has the sum of the frames that arrived.
     Useless,
-    /// No encoder sends such a one.
+    /// No encoder sends such a repair frame.
     Refused,
 }
 
-/// What a decoder did.
+/// Counts of a decoder.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Frames that were decoded.
@@ -39,7 +39,7 @@ pub struct Counts {
 /// Sums of the frames of one lane that have arrived.
 pub struct Decoder {
     plan: Option<Plan>,
-    /// What [`new`](Self::new) was told.
+    /// The limit of [`new`](Self::new): sums have memory for such frames.
     room: usize,
     longest: usize,
     /// Numbers below are in no sum.
@@ -80,7 +80,7 @@ impl Decoder {
         self.plan
     }
 
-    /// What was done so far.
+    /// The counts since the decoder was made.
     pub const fn counts(&self) -> Counts {
         self.counts
     }

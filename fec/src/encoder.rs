@@ -9,7 +9,7 @@ use crate::{LEN_BYTES, Repair};
 /// Sums of the frames of one lane.
 pub struct Encoder {
     plan: Option<Plan>,
-    /// What [`new`](Self::new) was told.
+    /// The limit of [`new`](Self::new): sums have memory for such frames.
     room: usize,
     longest: usize,
     sums: Sums,

@@ -9,7 +9,7 @@ use galois::{Kernel, inverse, mul};
 use crate::LEN_BYTES;
 use crate::sums::Symbol;
 
-/// Unknown frames in a row at most: what has more is not worth the work.
+/// Unknown frames in a row at most. Equations of more are dropped.
 pub(crate) const TERMS: usize = 32;
 /// Rows of a lane at most.
 pub(crate) const ROWS: usize = 64;

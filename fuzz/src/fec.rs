@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
         newest: first,
         has_stranger,
     };
-    // What is under way, by the time at which it arrives.
+    // Frames on the lane, by time of arrival.
     let mut lane: BTreeMap<(u64, u64), Sent> = BTreeMap::new();
     let (mut time, mut count) = (0, 0);
     while !input.is_empty() {

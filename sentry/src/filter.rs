@@ -14,7 +14,7 @@ use crate::{Actions, Config, Context, Flow, Recovery};
 
 /// Unsolicited passes without progress after which the filter passes every repeat.
 const FRUITLESS: u32 = 2;
-/// A source that goes on so many packets behind the one that it repeated, and leaves out the packets between, repeats selectively.
+/// Packets that a source leaves out behind a repeated packet, from which on it counts as selective repeat.
 const SKIPPED: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

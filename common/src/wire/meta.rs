@@ -27,13 +27,13 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// Whether it is a [`LossNak`](Self::LossNak), or may be a gateway's message: few frames are.
+    /// Whether the frame is a [`LossNak`](Self::LossNak), or may be a gateway's message. Few frames are.
     #[inline]
     pub const fn is_notable(self) -> bool {
         self as u8 >= Self::LossNak as u8
     }
 
-    /// Whether it is a response of an RC queue pair, of whatever sort.
+    /// Whether the frame is a response of an RC queue pair: data, ACK or NAK.
     #[inline]
     pub const fn is_response(self) -> bool {
         matches!(self, Self::Response | Self::Ack | Self::LossNak)
@@ -163,7 +163,7 @@ pub fn is_roce(frame: &[u8]) -> bool {
     Meta::of_plain_roce(frame).is_some() || Found::within(frame).roce.is_some()
 }
 
-/// What sets a frame apart from most of those that a box delivers.
+/// Properties that few of the frames that a box delivers have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exceptions {
     /// [`is_mac_control`].

@@ -1,4 +1,4 @@
-//! Nothing is allocated per frame.
+//! Encoder and decoder allocate no memory per frame.
 
 use fec::{Decoder, Encoder, Plan};
 use galois::Kernel;

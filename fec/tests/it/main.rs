@@ -1,4 +1,4 @@
-//! Both ends of a lane, and what is lost in between.
+//! Both ends of a lane that loses frames.
 
 mod allocations;
 mod lane;

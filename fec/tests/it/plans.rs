@@ -159,7 +159,7 @@ fn the_last_frames_are_covered_by_a_flush() {
         }
         assert_eq!(far.decoded(), [177]);
         assert!(near.flush().is_empty());
-        // The window goes on.
+        // A flush ends no window: later losses are decoded too.
         run(&mut near, &mut far, 300, |number| number == 190);
         assert_eq!(far.decoded(), [177, 190]);
     }

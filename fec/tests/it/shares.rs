@@ -78,7 +78,7 @@ fn independent_losses_are_hardly_left_to_a_resend() {
     assert!(run(plan(1, 64, 4), 1e-3, 1.0, 600_000, 2).left() < 4e-3);
     assert!(run(plan(1, 32, 8), 1e-2, 1.0, 100_000, 3).left() < 3e-3);
     assert!(run(plan(1, 16, 8), 1e-2, 1.0, 100_000, 4).left() < 1e-3);
-    // Too few repair frames for what is lost.
+    // More frames are lost than repair frames are sent.
     assert!(run(plan(1, 128, 4), 1e-2, 1.0, 100_000, 5).left() > 0.8);
 }
 

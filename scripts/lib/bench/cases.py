@@ -92,7 +92,7 @@ class Dut:
 
     @property
     def alone(self) -> "Dut":
-        """The same with one of each, and LANs that are not repaired: what it is compared with."""
+        """The case that this one is compared with: one worker, queue, port and lane, and LANs that are not repaired."""
         return replace(self, workers=1, queues=1, ports=1, lanes=1, lan="off", repaired=0)
 
     @property
